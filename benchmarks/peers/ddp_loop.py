@@ -23,10 +23,10 @@ torch.manual_seed(1)
 dist.init_process_group("gloo", init_method=f"file://{args.store}", rank=args.rank, world_size=args.world)
 
 images = args.case == "cnn-loop"
-xs, ys = (torch.from_numpy(a) for a in peer.read_pool(args.data))
+xs, ys = (torch.from_numpy(a) for a in peer.read_pool(args.data, peer.BATCH[args.case]))
 memory_format = torch.channels_last if args.channels_last and images else torch.contiguous_format
 if images:
-    xs = [x.view(peer.BATCH, 1, 28, 28).contiguous(memory_format=memory_format) for x in xs]
+    xs = [x.view(peer.BATCH[args.case], 1, 28, 28).contiguous(memory_format=memory_format) for x in xs]
 pool = len(xs)
 
 if images:

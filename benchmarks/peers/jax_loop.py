@@ -19,9 +19,9 @@ import jax.numpy as jnp  # noqa: E402
 import jax_updates  # noqa: E402
 
 images = args.case == "cnn-loop"
-xs, ys = peer.read_pool(args.data)
+xs, ys = peer.read_pool(args.data, peer.BATCH[args.case])
 if images:
-    xs = xs.reshape(-1, peer.BATCH, 28, 28, 1)
+    xs = xs.reshape(-1, peer.BATCH[args.case], 28, 28, 1)
 pool = len(xs)
 xs, ys = jnp.asarray(xs), jnp.asarray(ys.astype("int32"))
 

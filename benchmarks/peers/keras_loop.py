@@ -24,9 +24,9 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 keras.utils.set_random_seed(1)
 
 images = args.case == "cnn-loop"
-xs, ys = peer.read_pool(args.data)
+xs, ys = peer.read_pool(args.data, peer.BATCH[args.case])
 if images:
-    xs = xs.reshape(-1, peer.BATCH, 28, 28, 1)
+    xs = xs.reshape(-1, peer.BATCH[args.case], 28, 28, 1)
 strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(args.replicas)])
 
 with strategy.scope():
@@ -55,7 +55,7 @@ with strategy.scope():
         steps_per_execution=args.execution,
     )
 flat = (xs.reshape((-1,) + xs.shape[2:]), ys.reshape(-1))
-data = tf.data.Dataset.from_tensor_slices(flat).batch(peer.BATCH * args.replicas, drop_remainder=True)
+data = tf.data.Dataset.from_tensor_slices(flat).batch(peer.BATCH[args.case] * args.replicas, drop_remainder=True)
 data = data.cache().repeat().prefetch(8)
 
 

@@ -8,8 +8,8 @@
 //
 // And of `strata bench gpu`, by --device cuda: the same loops with model and batches on a GPU.
 //
-// Usage: strata-peer-libtorch --case mlp-loop|cnn-loop|wide-loop --data FILE [--tuned]
-// [--channels-last] [--device cuda] Protocol: see benchmarks/peers/README.md.
+// Usage: strata-peer-libtorch --case small-loop|mlp-loop|cnn-loop|wide-loop --data FILE
+// [--tuned] [--channels-last] [--device cuda] Protocol: see benchmarks/peers/README.md.
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -22,8 +22,6 @@
 #include "peer.h"
 
 namespace {
-
-constexpr int64_t kBatch = 64;
 
 struct MlpImpl : torch::nn::Module {
   MlpImpl(int64_t in, int64_t hidden, int64_t out)
@@ -112,7 +110,7 @@ void serve(Net net, const Options& options, const peer::Pool& pool, bool images)
   std::vector<torch::Tensor> xs, ys;
   for (int64_t i = 0; i < pool.x.size(0); ++i) {
     auto x = pool.x[i];
-    if (images) x = x.view({kBatch, 1, 28, 28});
+    if (images) x = x.view({x.size(0), 1, 28, 28});
     if (options.channels_last && images) x = x.contiguous(torch::MemoryFormat::ChannelsLast);
     xs.push_back(x.to(options.device));
     ys.push_back(pool.y[i].to(options.device));
@@ -179,8 +177,10 @@ int main(int argc, char** argv) try {
   torch::set_num_threads(1);
   torch::manual_seed(1);
   if (options.tuned) at::globalContext().setFlushDenormal(true);
-  const peer::Pool pool = peer::read_pool(options.data, kBatch);
-  if (options.name == "mlp-loop") {
+  const peer::Pool pool = peer::read_pool(options.data, options.name == "small-loop" ? 8 : 64);
+  if (options.name == "small-loop") {
+    serve(Mlp(784, 128, 10), options, pool, false);
+  } else if (options.name == "mlp-loop") {
     serve(Mlp(784, 256, 10), options, pool, false);
   } else if (options.name == "wide-loop") {
     serve(Mlp(1024, 4096, 1000), options, pool, false);

@@ -6,12 +6,13 @@ import struct
 import sys
 import time
 
-BATCH = 64
-CASES = ("mlp-loop", "cnn-loop", "wide-loop")
+BATCH = {"small-loop": 8, "mlp-loop": 64, "cnn-loop": 64, "wide-loop": 64}
+CASES = tuple(BATCH)
 # The models of suite step (benchmarks/README.md), in torch_models.py, keras_models.py and jax_models.py.
 MODELS = ("dense", "transformer", "lstm", "resnet20")
 # Layer widths of the dense cases; the convolutional ones are spelled out by each peer.
 MLP_SIZES = {
+    "small-loop": (784, 128, 128, 10),
     "mlp-loop": (784, 256, 256, 10),
     "wide-loop": (1024, 4096, 4096, 1000),
     "dense": (784, 1024, 1024, 10),
@@ -38,7 +39,7 @@ def arguments(*extra, cases=CASES):
     return args
 
 
-def read_pool(path, expected=BATCH):
+def read_pool(path, expected=None):
     """Returns x [batches, batch, features] float32 and y [batches, batch] int64."""
     import numpy
 
@@ -52,7 +53,7 @@ def read_pool(path, expected=BATCH):
 
 def read_rows(case, path):
     """The batches of one of MODELS: x and y, [batches, batch, ...]; words are int64, images channels last."""
-    x, y = read_pool(path, None)
+    x, y = read_pool(path)
     if case == "resnet20":
         return x.reshape(*x.shape[:2], 32, 32, 3), y
     if case == "dense":

@@ -31,12 +31,12 @@ else:
 tf.random.set_seed(1)
 
 images = args.case == "cnn-loop"
-xs, ys = peer.read_pool(args.data)
+xs, ys = peer.read_pool(args.data, peer.BATCH[args.case])
 if images:
-    xs = xs.reshape(-1, peer.BATCH, 28, 28, 1)
+    xs = xs.reshape(-1, peer.BATCH[args.case], 28, 28, 1)
 pool = len(xs)
 replicas = args.replicas * args.workers
-global_batch = peer.BATCH * replicas
+global_batch = peer.BATCH[args.case] * replicas
 
 
 def model():

@@ -23,7 +23,7 @@ tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 keras.utils.set_random_seed(1)
 
-xs, ys = peer.read_pool(args.data, None)
+xs, ys = peer.read_pool(args.data)
 batch = xs.shape[1]
 side = round((xs.shape[2] / 3) ** 0.5)
 xs = xs.reshape(len(xs), batch, side, side, 3)

@@ -169,7 +169,7 @@ def serve_calls():
 def serve_mnist():
     import tf_keras as keras
 
-    xs, ys = peer.read_pool(args.mnist)
+    xs, ys = peer.read_pool(args.mnist, peer.BATCH["mlp-loop"])
     sizes = peer.MLP_SIZES["mlp-loop"]
     with strategy.scope():
         net = keras.Sequential(

@@ -28,6 +28,9 @@ const std::vector<Ratio> kRatios = {
     {"vs_libtorch_tuned", "strata-1", "libtorch-1-tuned"},
     {"vs_tf", "strata-1", "tf-1"},
     {"vs_jax", "strata-1", "jax-1"},
+    {"vs_eager", "strata-function-1", "strata-1"},
+    {"vs_eager", "strata-function-2", "strata-2"},
+    {"vs_jax", "strata-function-1", "jax-1"},
     {"vs_native", "strata-portable-1", "strata-1"},
 };
 
@@ -97,7 +100,7 @@ void run_case(const BenchOptions& options, const StepCase& each) {
   write_rows(data, each);
   const bool model = each.trains_model;
   std::vector<SystemSpec> systems = model ? step_model_systems(options, each, data, cores)
-                                          : step_systems(options, each.model, data, cores, ports);
+                                          : step_systems(options, each, data, cores, ports);
   // A core's bfloat16 products have another peak.
   if (each.rows != StepCase::Rows::kNone && !each.bf16) add_peaks(systems);
   run_interleaved(

@@ -3,12 +3,13 @@
 namespace strata::bench {
 namespace {
 
-StepCase loop(const char* name, int64_t features, int64_t classes) {
+StepCase loop(const char* name, int64_t features, int64_t classes, int batch = kStepBatch) {
   return {.name = name,
           .model = name,
           .rows = features == 0 ? StepCase::Rows::kNone : StepCase::Rows::kPixels,
           .features = features,
-          .classes = classes};
+          .classes = classes,
+          .batch = batch};
 }
 
 StepCase dense(const char* name, bool bf16) {
@@ -40,6 +41,7 @@ const std::vector<StepCase>& step_cases() {
                                               loop("mlp-loop", 784, 10),
                                               loop("cnn-loop", 784, 10),
                                               loop("wide-loop", 1024, 1000),
+                                              loop("small-loop", 784, 10, 8),
                                               loop("mlp-fit", 784, 10),
                                               loop("cnn-fit", 784, 10),
                                               dense("dense", false),

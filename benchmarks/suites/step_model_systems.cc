@@ -51,6 +51,8 @@ class ModelCatalogue {
     if (has_modules(case_)) {
       systems.push_back(strata("strata-nn-1", 1, {"--layers", "torch"}));
       systems.push_back(strata("strata-nn-2", 2, {"--layers", "torch"}));
+      systems.push_back(
+          strata("strata-nn-function-1", 1, {"--layers", "torch", "--function", "yes"}));
     }
     if (has_encoder(case_)) {
       systems.push_back(strata("strata-encoder-1", 1, {"--layers", "encoder"}));
@@ -194,6 +196,7 @@ std::vector<Ratio> step_model_ratios(const StepCase& step_case, bool against) {
     add("vs_torch", "strata-nn-1", "torch-1");
     add("vs_torch_best", "strata-nn-1", "torch-1-best");
     add("vs_ddp", "strata-nn-2", "ddp-2");
+    add("vs_eager", "strata-nn-function-1", "strata-nn-1");
   }
   if (has_encoder(step_case)) add("vs_torch", "strata-encoder-1", "torch-1");
   if (has_explicit_attention(step_case)) {

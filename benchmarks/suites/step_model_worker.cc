@@ -36,7 +36,7 @@ void serve_modules(Strategy& strategy, const StepModel& step_model, const data::
   const Batches batches = distribute_batches(rows, strategy);
   if (step_model.model == "dense") {
     serve_training(
-        strategy, batches, [] { return Mlp(784, 1024, 10); }, adam);
+        strategy, batches, [] { return Mlp(784, 1024, 10); }, adam, step_model.as_function);
     return;
   }
   STRATA_CHECK(step_model.model == "transformer", kInvalidArgument, "[strata bench] worker: got ",
@@ -44,7 +44,8 @@ void serve_modules(Strategy& strategy, const StepModel& step_model, const data::
   const int64_t tokens = rows.x().size(2);
   const bool encoder = step_model.layers == StepModel::Layers::kEncoder;
   serve_training(
-      strategy, batches, [=] { return WordTransformer(tokens, encoder); }, adam);
+      strategy, batches, [=] { return WordTransformer(tokens, encoder); }, adam,
+      step_model.as_function);
 }
 
 }  // namespace

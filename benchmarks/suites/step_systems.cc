@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "strata/core/str_cat.h"
-#include "suites/step_data.h"
 
 namespace strata::bench {
 namespace {
@@ -24,11 +23,12 @@ std::string find_mimalloc() {
 
 class Catalogue {
  public:
-  Catalogue(const BenchOptions& options, std::string case_name, std::string data,
+  Catalogue(const BenchOptions& options, const StepCase& step_case, std::string data,
             std::vector<int> cpus, const tools::PortReservation& ports)
       : options_(options),
-        ours_(std::move(case_name)),
+        ours_(step_case.model),
         case_(loop_of(ours_)),
+        batch_(step_case.batch),
         data_(std::move(data)),
         both_(std::move(cpus)),
         ports_(ports),
@@ -63,8 +63,8 @@ class Catalogue {
           keras()};
     }
     std::vector<SystemSpec> systems = {
-        strata("strata-1", 1), strata("strata-2", 2), independent(), libtorch(), libtorch_tuned(),
-        tensorflow("tf-1", 1, {{"loop", "1"}}), jax(), ddp(),
+        strata("strata-1", 1), strata("strata-2", 2), function(1), function(2), independent(),
+        libtorch(), libtorch_tuned(), tensorflow("tf-1", 1, {{"loop", "1"}}), jax(), ddp(),
         // As TensorFlow's guides write it, a step a call; and with many steps in one call of a
         // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
@@ -75,7 +75,7 @@ class Catalogue {
     return systems;
   }
 
-  double images(int replicas) const { return case_ == "run" ? 1 : replicas * kStepBatch; }
+  double images(int replicas) const { return case_ == "run" ? 1 : replicas * batch_; }
 
   /// What the others run is the loop of the same model.
   static std::string loop_of(const std::string& name) {
@@ -95,6 +95,13 @@ class Catalogue {
             images(replicas),
             {{"", {strata_process(build, ours_, replicas, replicas == 1 ? one_ : both_)}}},
             {}};
+  }
+  /// The step as a strata::function.
+  SystemSpec function(int replicas) const {
+    SystemSpec system = strata(str_cat("strata-function-", replicas), replicas);
+    std::vector<std::string>& argv = system.variants.front().processes.front().argv;
+    argv.insert(argv.end(), {"--function", "yes"});
+    return system;
   }
   SystemSpec portable() const {
     ProcessSpec process = strata_process(Build::kThis, ours_, 1, one_);
@@ -234,6 +241,7 @@ class Catalogue {
   const BenchOptions& options_;
   const std::string ours_;  ///< "mlp-fit"
   const std::string case_;  ///< "mlp-loop"
+  const int batch_;
   const std::string data_;
   const std::vector<int> both_;
   const tools::PortReservation& ports_;
@@ -243,10 +251,10 @@ class Catalogue {
 
 }  // namespace
 
-std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
+std::vector<SystemSpec> step_systems(const BenchOptions& options, const StepCase& step_case,
                                      const fs::path& data, const std::vector<int>& cpus,
                                      const tools::PortReservation& ports) {
-  return Catalogue(options, case_name, data.string(), cpus, ports).all();
+  return Catalogue(options, step_case, data.string(), cpus, ports).all();
 }
 
 }  // namespace strata::bench

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/data/example.h"
+#include "strata/graph/function.h"
 #include "strata/optim/losses.h"
 #include "strata/strategies/replicate.h"
 #include "strata/strategies/strategy.h"
@@ -40,31 +41,38 @@ class InitialWeights {
 /// Serves a custom loop under any strategy, of logits and sparse cross-entropy.
 /// @param make_net  Returns a module.
 /// @param make_optimizer  Takes its variables.
+/// @param as_function  The step is a strata::function.
 template <typename Factory, typename Optimizer>
 void serve_training(Strategy& strategy, const Batches& batches, const Factory& make_net,
-                    const Optimizer& make_optimizer) {
+                    const Optimizer& make_optimizer, bool as_function = false) {
   auto net = strategy.replicate(make_net);
   auto optimizer = make_optimizer(net.variables());
   InitialWeights weights(net.variables());
   const int64_t labels = batches.at(0).get(0).y().numel() * strategy.num_replicas_in_sync();
-  size_t at = 0;
-  const auto steps = [&](long count) {
-    PerReplica<at::Tensor> loss;
-    for (long i = 0; i < count; ++i, at = (at + 1) % batches.size()) {
-      loss = strategy.run(
-          [&](const data::Example& batch) {
-            const auto loss =
-                compute_average_loss(losses::sparse_categorical_crossentropy(
-                                         batch.y(), net->forward(batch.x()), {.from_logits = true}),
-                                     labels);
-            optimizer.minimize(loss);
-            return loss.detach();
-          },
-          batches[at]);
-    }
-    return strategy.reduce(ReduceOp::kSum, loss).template item<double>();
+  const auto step = [&](const data::Example& batch) {
+    const auto loss =
+        compute_average_loss(losses::sparse_categorical_crossentropy(
+                                 batch.y(), net->forward(batch.x()), {.from_logits = true}),
+                             labels);
+    optimizer.minimize(loss);
+    return loss.detach();
   };
-  serve(steps, [&] { weights.restore(); });
+  size_t at = 0;
+  const auto serve_step = [&](const auto& run_step) {
+    const auto steps = [&](long count) {
+      PerReplica<at::Tensor> loss;
+      for (long i = 0; i < count; ++i, at = (at + 1) % batches.size()) {
+        loss = strategy.run(run_step, batches[at]);
+      }
+      return strategy.reduce(ReduceOp::kSum, loss).template item<double>();
+    };
+    serve(steps, [&] { weights.restore(); });
+  };
+  if (as_function) {
+    serve_step(function(step, {.name = "step"}));
+  } else {
+    serve_step(step);
+  }
 }
 
 }  // namespace strata::bench

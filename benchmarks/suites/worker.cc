@@ -38,7 +38,9 @@ Batches read_batches(const std::string& path, const Strategy& strategy, bool ima
 }
 
 /// A custom loop under any strategy.
-void serve_case(Strategy& strategy, const std::string& name, const std::string& data) {
+/// @param as_function  The step is a strata::function.
+void serve_case(Strategy& strategy, const std::string& name, const std::string& data,
+                bool as_function = false) {
   const auto adam = [](std::vector<Variable> variables) {
     return optimizers::Adam(std::move(variables), {.learning_rate = 1e-3});
   };
@@ -50,19 +52,22 @@ void serve_case(Strategy& strategy, const std::string& name, const std::string& 
       for (long i = 0; i < count; ++i) strategy.run([] {});
       return 0.0;
     });
-  } else if (name == "mlp-loop") {
+  } else if (name == "small-loop" || name == "mlp-loop") {
+    const int64_t hidden = name == "small-loop" ? 128 : 256;
     serve_training(
-        strategy, read_batches(data, strategy, false), [] { return Mlp(784, 256, 10); }, adam);
+        strategy, read_batches(data, strategy, false), [=] { return Mlp(784, hidden, 10); }, adam,
+        as_function);
   } else if (name == "wide-loop") {
     serve_training(
-        strategy, read_batches(data, strategy, false), [] { return Mlp(1024, 4096, 1000); }, adam);
+        strategy, read_batches(data, strategy, false), [] { return Mlp(1024, 4096, 1000); }, adam,
+        as_function);
   } else if (name == "cnn-loop") {
     serve_training(
-        strategy, read_batches(data, strategy, true), [] { return Cnn(); }, sgd);
+        strategy, read_batches(data, strategy, true), [] { return Cnn(); }, sgd, as_function);
   } else {
     STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
-                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit, resnet50, "
-                 "dense, transformer, lstm or resnet20");
+                 "; expected run, small-loop, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit, "
+                 "resnet50, dense, transformer, lstm or resnet20");
   }
 }
 
@@ -113,7 +118,7 @@ MirroredStrategy make_strategy(int replicas, const std::string& device,
 int run_worker(const std::vector<std::string>& arguments) {
   std::string name, data, cluster, storage;
   std::string layers = "keras", bits = "native";
-  bool bf16 = false, peak = false;
+  bool bf16 = false, peak = false, as_function = false;
   std::string device = "cpu";
   std::optional<bool> overlap;
   int replicas = 1;
@@ -128,6 +133,7 @@ int run_worker(const std::vector<std::string>& arguments) {
   line.text("--bits", "native|portable", "", bits);
   line.yes_or_no("--bf16", "", bf16);
   line.yes_or_no("--peak", "", peak);
+  line.yes_or_no("--function", "", as_function);
   line.option("--overlap", "yes|no", "",
               [&](const std::string& value) { overlap = value == "yes"; });
   STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
@@ -169,14 +175,15 @@ int run_worker(const std::vector<std::string>& arguments) {
                                 .layers = layers == "torch"     ? Layers::kTorch
                                           : layers == "encoder" ? Layers::kEncoder
                                                                 : Layers::kKeras,
-                                .bf16 = bf16});
+                                .bf16 = bf16,
+                                .as_function = as_function});
   } else if (name == "mlp-fit" || name == "cnn-fit") {
     const bool images = name == "cnn-fit";
     const data::Example pool = read_pool(data, kBatch);
     const at::Tensor x = images ? pool.x().reshape({-1, 28, 28, 1}) : pool.x().flatten(0, 1);
     serve_fit(strategy, {x, pool.y().flatten()}, kBatch * replicas, images);
   } else {
-    serve_case(strategy, name, data);
+    serve_case(strategy, name, data, as_function);
   }
   return 0;
 }

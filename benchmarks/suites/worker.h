@@ -33,6 +33,7 @@ struct StepModel {
   std::string data;                ///< The harness's file.
   Layers layers = Layers::kKeras;  ///< kTorch, kEncoder: torch::nn's modules, in a custom loop.
   bool bf16 = false;               ///< Policy mixed_bfloat16.
+  bool as_function = false;        ///< Of torch::nn's modules: the step is a strata::function.
 };
 /// Serves its training steps.
 void serve_step_model(Strategy& strategy, const StepModel& step_model);

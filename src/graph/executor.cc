@@ -1,14 +1,17 @@
 #include "graph/executor.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
+#include "graph/fake.h"
 #include "graph/operator_of.h"
 #include "strata/core/error.h"
 
@@ -29,12 +32,27 @@ class BelowAutograd {
 
 size_t index(ValueId id) { return static_cast<size_t>(id); }
 
+/// Whether neither the caller that had this result nor anything else has it still, and it lies as it
+/// did.
+bool is_ours_alone(const at::Tensor& tensor, const Value& value) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const bool alone =
+      tensor.use_count() == 1 && tensor.weak_use_count() == 1 && tensor.storage().use_count() == 1;
+  if (!alone || impl->autograd_meta() != nullptr) return false;
+  std::atomic_thread_fence(std::memory_order_acquire);  // after what another thread has read
+  return tensor.sizes() == at::IntArrayRef(value.sizes) &&
+         tensor.strides() == at::IntArrayRef(value.strides) && tensor.storage_offset() == 0 &&
+         tensor.scalar_type() == value.dtype;
+}
+
 }  // namespace
 
 Executor::Executor(std::shared_ptr<const Trace> trace)
-    : trace_(std::move(trace)), tensors_(graph().values.size()) {
-  for (size_t n = 0; n < graph().nodes.size(); ++n) steps_.push_back(make_step(n));
-  find_last_uses();
+    : trace_(std::move(trace)),
+      no_direct_(graph().nodes.size(), false),
+      spares_(graph().outputs.size()),
+      nothing_(c10::Storage::use_byte_size_t(), size_t{0}, at::DataPtr(nullptr, c10::kCPU),
+               /*allocator=*/nullptr, /*resizable=*/false) {
   for (const Node& node : graph().nodes) {
     for (const ValueId id : node.written) {
       const ValueId memory = graph().values[index(id)].memory;
@@ -43,12 +61,68 @@ Executor::Executor(std::shared_ptr<const Trace> trace)
         copied_.push_back(memory);
     }
   }
-  for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i] = graph().values[i].tensor;
+  lay_out();
 }
 
-Executor::Step Executor::make_step(size_t n) const {
+/// Again when direct kernels have not taken all that they were asked for.
+void Executor::lay_out() {
+  const RunPlan plan = plan_run(*trace_, no_direct_);
+  steps_.clear();
+  make_tensors(plan);
+  for (size_t n = 0; n < graph().nodes.size(); ++n) steps_.push_back(make_step(n, plan));
+  for (const Step& step : steps_) {
+    for (const View& view : step.views) {
+      is_view_[index(view.value)] = true;
+      stays_[index(view.value)] = stays(view.base);
+      const Value& value = graph().values[index(view.value)];
+      tensors_[index(view.value)] = tensor_in(nothing_, value.sizes, value.strides, 0, value.dtype);
+    }
+  }
+  for (Step& step : steps_) make_call(step);
+  find_last_uses();
+  released_.clear();
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const ValueKind kind = graph().values[i].kind;
+    const bool made = kind == ValueKind::kResult || kind == ValueKind::kInput;
+    if (made && !stays_[i]) released_.push_back(static_cast<ValueId>(i));
+  }
+}
+
+/// Tensors that stay: the program's, constants, and results in the block.
+void Executor::make_tensors(const RunPlan& plan) {
+  const size_t count = graph().values.size();
+  tensors_.assign(count, at::Tensor());
+  is_view_.assign(count, false);
+  stays_.assign(count, false);
+  const c10::Storage block = at::detail::empty_cpu({plan.block_bytes}, at::kByte).storage();
+  for (size_t i = 0; i < count; ++i) {
+    const Value& value = graph().values[i];
+    if (plan.places[i] < 0) {
+      tensors_[i] = value.tensor;
+      const bool copied = std::ranges::find(copied_, value.memory) != copied_.end();
+      stays_[i] = value.tensor.defined() && !copied;
+      continue;
+    }
+    // A tensor in the block keeps all of it alive.
+    auto* const holder = new c10::Storage(block);
+    const auto release = [](void* held) { delete static_cast<c10::Storage*>(held); };
+    at::DataPtr place(static_cast<char*>(block.mutable_data()) + plan.places[i], holder, release,
+                      c10::kCPU);
+    const int64_t bytes =
+        extent(value.sizes, value.strides) * static_cast<int64_t>(c10::elementSize(value.dtype));
+    const c10::Storage memory(c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes),
+                              std::move(place), /*allocator=*/nullptr, /*resizable=*/false);
+    tensors_[i] = tensor_in(memory, value.sizes, value.strides, 0, value.dtype);
+    stays_[i] = true;
+  }
+}
+
+bool Executor::stays(ValueId id) const { return stays_[index(id)]; }
+
+Executor::Step Executor::make_step(size_t n, const RunPlan& plan) const {
   const Node& node = graph().nodes[n];
-  Step step{.node = &node};
+  Step step{.node = &node, .way = plan.steps[n].way};
+  step.kernel = plan.steps[n].kernel;
   if (!node.host) step.op = operator_of(node);
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     const Operand& operand = node.arguments[i];
@@ -83,9 +157,31 @@ Executor::Step Executor::make_step(size_t n) const {
         id = kNoValue;
       }
     }
+    for (const ValueId id : kept.values) {
+      if (id == kNoValue) continue;
+      if (step.way == Way::kView) {
+        const ValueId base = node.arguments[0].values[0];
+        step.views.push_back(
+            {.value = id,
+             .base = base,
+             .offset = graph().values[index(id)].offset - graph().values[index(base)].offset});
+      }
+      if (step.way == Way::kDirect && !stays(id)) step.made.push_back(id);
+    }
     step.results.push_back(std::move(kept));
   }
   return step;
+}
+
+/// The addresses that a direct kernel reads and writes tensors at.
+void Executor::make_call(Step& step) {
+  if (step.way != Way::kDirect) return;
+  static const at::Tensor none;
+  const auto at = [&](ValueId id) { return id == kNoValue ? &none : &tensors_[index(id)]; };
+  for (const Argument& argument : step.arguments) {
+    step.call.arguments.push_back({.tensor = at(argument.value), .number = &argument.number});
+  }
+  for (const Operand& result : step.results) step.call.results.push_back(at(result.values[0]));
 }
 
 /// From the end: the first step that is met is a value's last use.
@@ -93,7 +189,7 @@ void Executor::find_last_uses() {
   std::vector<bool> used(graph().values.size(), false);
   for (size_t i = 0; i < used.size(); ++i) {
     const ValueKind kind = graph().values[i].kind;
-    used[i] = kind != ValueKind::kResult && kind != ValueKind::kInput;  // kept between runs
+    used[i] = stays_[i] || (kind != ValueKind::kResult && kind != ValueKind::kInput);
   }
   for (const ValueId id : graph().outputs) {
     if (id != kNoValue) used[index(id)] = true;
@@ -111,7 +207,9 @@ void Executor::find_last_uses() {
       if (argument->kind == Kind::kValue && argument->value != kNoValue &&
           !used[index(argument->value)]) {
         used[index(argument->value)] = true;
-        argument->last_use = true;
+        // The call takes it along, where that is a reference to it and no more.
+        argument->last_use = step->way == Way::kOperator && !is_view_[index(argument->value)];
+        if (!argument->last_use) step->dead.push_back(argument->value);
       }
       for (const ValueId id : argument->values) {
         if (id == kNoValue || used[index(id)]) continue;
@@ -203,10 +301,56 @@ void Executor::keep(const Operand& result, c10::IValue&& value) {
   }
 }
 
-void Executor::run_operator(Step& step) {
+at::Tensor Executor::make_result(ValueId id) {
+  const Value& value = graph().values[index(id)];
+  const auto output = std::ranges::find(graph().outputs, id);
+  const auto make = [&] {
+    return at::detail::empty_strided_cpu(value.sizes, value.strides, value.dtype);
+  };
+  if (output == graph().outputs.end()) return make();
+  Spare& spare = spares_[static_cast<size_t>(output - graph().outputs.begin())];
+  for (const at::Tensor& each : spare) {
+    if (each.defined() && is_ours_alone(each, value)) return each;
+  }
+  std::swap(spare[0], spare[1]);
+  return spare[0] = make();
+}
+
+void Executor::run_views(const Step& step) {
+  for (const View& view : step.views) {
+    const at::Tensor& base = tensors_[index(view.base)];
+    c10::TensorImpl* const part = tensors_[index(view.value)].unsafeGetTensorImpl();
+    const c10::Storage& memory = base.storage();
+    const int64_t offset = base.storage_offset() + view.offset;
+    if (part->unsafe_storage().unsafeGetStorageImpl() != memory.unsafeGetStorageImpl()) {
+      part->set_storage_keep_dtype(memory);
+    }
+    if (part->storage_offset() != offset) part->set_storage_offset(offset);
+  }
+}
+
+void Executor::run_direct(Step& step) {
+  for (const ValueId id : step.made) tensors_[index(id)] = make_result(id);
+  if (step.kernel(step.call)) return;
+  no_direct_[static_cast<size_t>(step.node - graph().nodes.data())] = true;
+  refused_ = true;
+  call_operator(step);
+  for (size_t i = 0; i < step.results.size(); ++i) {
+    const ValueId id = step.results[i].values[0];
+    if (id != kNoValue) tensors_[index(id)].copy_(stack_[i].toTensor());
+  }
+  stack_.clear();
+}
+
+/// The results are on the stack then.
+void Executor::call_operator(Step& step) {
   stack_.clear();
   for (Argument& argument : step.arguments) push(argument);
   step.op->callBoxed(stack_);
+}
+
+void Executor::run_operator(Step& step) {
+  call_operator(step);
   for (size_t i = 0; i < step.results.size(); ++i) keep(step.results[i], std::move(stack_[i]));
   stack_.clear();
   for (Argument& argument : step.arguments) {  // lists hold their tensors no longer
@@ -221,12 +365,19 @@ void Executor::run_operator(Step& step) {
   }
 }
 
-void Executor::run_host(const Step& step) {
-  std::vector<at::Tensor> inputs;
+void Executor::run_host(Step& step) {
   for (const ValueId id : step.arguments[0].values) {
-    inputs.push_back(id == kNoValue ? at::Tensor() : tensors_[index(id)]);
+    if (id == kNoValue) {
+      step.given.emplace_back();
+      continue;
+    }
+    const at::Tensor& tensor = tensors_[index(id)];
+    // The next run moves a view.
+    const bool moves = is_view_[index(id)] && step.node->keeps_arguments;
+    step.given.push_back(moves ? tensor.detach() : tensor);
   }
-  std::vector<at::Tensor> results = step.node->host(inputs);
+  std::vector<at::Tensor> results = step.node->host(step.given);
+  step.given.clear();
   const std::vector<ValueId>& places = step.results[0].values;
   STRATA_CHECK(results.size() == places.size(), kInternal, "[function] ", graph().name, ": ",
                step.node->name, " returned ", results.size(), " tensors; its trace has ",
@@ -245,18 +396,18 @@ void Executor::run_host(const Step& step) {
   }
 }
 
-std::vector<at::Tensor> Executor::take_outputs() {
-  std::vector<at::Tensor> outputs;
-  for (const ValueId id : graph().outputs) {
+void Executor::take_outputs(std::vector<at::Tensor>& outputs) {
+  for (size_t i = 0; i < graph().outputs.size(); ++i) {
+    const ValueId id = graph().outputs[i];
     if (id == kNoValue) {
       outputs.emplace_back();
       continue;
     }
     const at::Tensor& tensor = tensors_[index(id)];
+    const bool made = tensor.is_same(spares_[i][0]) || tensor.is_same(spares_[i][1]);
     const bool shared = graph().values[index(id)].kind == ValueKind::kConstant;
-    outputs.push_back(shared ? tensor.clone() : tensor.detach());
+    outputs.push_back(made ? tensor : (shared ? tensor.clone() : tensor.detach()));
   }
-  return outputs;
 }
 
 /// As autograd's engine does: a gradient becomes the leaf's, or is added to the one before.
@@ -277,39 +428,56 @@ void Executor::set_gradients() {
   }
 }
 
-void Executor::release() {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    const ValueKind kind = graph().values[i].kind;
-    if (kind == ValueKind::kResult || kind == ValueKind::kInput) tensors_[i] = at::Tensor();
+void Executor::drop(ValueId id) {
+  at::Tensor& tensor = tensors_[index(id)];
+  if (is_view_[index(id)]) {
+    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(nothing_);
+  } else {
+    tensor = at::Tensor();
   }
 }
 
-std::vector<at::Tensor> Executor::run(const std::vector<at::Tensor>& inputs) {
-  std::vector<at::Tensor> outputs;
+void Executor::release() {
+  for (const ValueId id : released_) drop(id);
+}
+
+void Executor::run_step(Step& step) {
+  switch (step.way) {
+    case Way::kView:
+      return run_views(step);
+    case Way::kDirect:
+      return run_direct(step);
+    case Way::kOperator:
+      return run_operator(step);
+    case Way::kHost:
+      return run_host(step);
+  }
+}
+
+void Executor::run(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs) {
+  outputs.clear();
   try {
     std::optional<BelowAutograd> below;
     below.emplace();
     prepare(inputs);
     for (Step& step : steps_) {
-      if (step.op) {
-        run_operator(step);
-      } else {
-        below.reset();
-        run_host(step);
-        below.emplace();
-      }
-      for (const ValueId id : step.dead) tensors_[index(id)] = at::Tensor();
+      const bool host = step.way == Way::kHost;
+      if (host) below.reset();
+      run_step(step);
+      if (host) below.emplace();
+      for (const ValueId id : step.dead) drop(id);
     }
     set_gradients();
-    outputs = take_outputs();
+    take_outputs(outputs);
   } catch (...) {
     stack_.clear();
+    for (Step& step : steps_) step.given.clear();
     release();
     throw;
   }
   release();
   checked_ = true;
-  return outputs;
+  if (std::exchange(refused_, false)) lay_out();
 }
 
 }  // namespace strata::graph

@@ -28,6 +28,12 @@ std::vector<at::Tensor> detached(std::vector<at::Tensor> tensors) {
   return tensors;
 }
 
+/// A thread's that are not in use.
+std::vector<std::unique_ptr<FunctionCore::Scratch>>& free_scratch() {
+  thread_local std::vector<std::unique_ptr<FunctionCore::Scratch>> free;
+  return free;
+}
+
 /// A signature on one replica.
 struct Entry {
   Entry(const Leaves& arguments, uint64_t where) : signature(arguments), place(where) {}
@@ -37,7 +43,7 @@ struct Entry {
   Mutex mutex;
   int recordings STRATA_GUARDED_BY(mutex) = 0;
   bool has_run STRATA_GUARDED_BY(mutex) = false;
-  std::any structure STRATA_GUARDED_BY(mutex);
+  std::shared_ptr<const std::any> structure STRATA_GUARDED_BY(mutex);
   Layouts layouts STRATA_GUARDED_BY(mutex);
   std::vector<at::Tensor> leaves STRATA_GUARDED_BY(mutex);  // whose gradients it changes
   std::unique_ptr<Executor> executor STRATA_GUARDED_BY(mutex);
@@ -100,7 +106,10 @@ std::shared_ptr<Entry> FunctionCore::Impl::entry_of(const Leaves& arguments) {
 
 void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Step& step) {
   const auto flat = [&](const std::vector<at::Tensor>& tensors) {
-    return step(tensors, entry.structure);
+    auto structure = std::make_shared<std::any>();
+    std::vector<at::Tensor> results = step(tensors, *structure);
+    entry.structure = std::move(structure);
+    return results;
   };
   if (entry.recordings == 0) {
     for (const GradientEffect& effect :
@@ -126,26 +135,51 @@ void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Ste
   ++entry.recordings;
 }
 
-FunctionCore::Result FunctionCore::call(const Leaves& arguments, const Step& step) {
-  constexpr int kRecordings = 2;
-  // Within another function its operators are part of that one's graph.
-  if (impl_->options.run_eagerly || tracing()) {
-    Result result;
-    result.tensors = step(arguments.tensors, result.structure);
-    return result;
+FunctionCore::ScratchLease::ScratchLease() {
+  auto& free = free_scratch();
+  if (free.empty()) {
+    scratch_ = std::make_unique<Scratch>();
+  } else {
+    scratch_ = std::move(free.back());
+    free.pop_back();
   }
+}
+
+FunctionCore::ScratchLease::~ScratchLease() {
+  scratch_->arguments.tensors.clear();
+  scratch_->arguments.rest.clear();
+  scratch_->result.tensors.clear();
+  scratch_->result.structure.reset();
+  free_scratch().push_back(std::move(scratch_));
+}
+
+void FunctionCore::call(const Leaves& arguments, const Step& step, Result& result) {
+  constexpr int kRecordings = 2;
+  const auto run_as_written = [&] {
+    auto structure = std::make_shared<std::any>();
+    result.tensors = step(arguments.tensors, *structure);
+    result.structure = std::move(structure);
+  };
+  // Within another function its operators are part of that one's graph.
+  if (impl_->options.run_eagerly || tracing()) return run_as_written();
   const std::shared_ptr<Entry> entry = impl_->entry_of(arguments);
   MutexLock lock(entry->mutex);
   if (!entry->has_run) {
     lock.unlock();  // it may call this function again
-    Result result;
-    result.tensors = detached(step(arguments.tensors, result.structure));
+    Layouts seen;
+    {
+      const ObserveLayoutsGuard observed(seen);
+      run_as_written();
+    }
+    result.tensors = detached(std::move(result.tensors));
     lock.lock();
+    if (!entry->has_run) entry->layouts = std::move(seen);
     entry->has_run = true;
-    return result;
+    return;
   }
   if (entry->recordings < kRecordings) impl_->record(*entry, arguments, step);
-  return {.tensors = entry->executor->run(arguments.tensors), .structure = entry->structure};
+  entry->executor->run(arguments.tensors, result.tensors);
+  result.structure = entry->structure;
 }
 
 int64_t FunctionCore::tracing_count() const { return impl_->tracings; }

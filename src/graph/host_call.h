@@ -20,6 +20,12 @@ struct HostResult {
   at::ScalarType dtype;
 };
 
+/// What a host function does with its inputs.
+enum class HostInputs {
+  kMayBeHeld,  ///< It, or what it calls, may hold them when it has returned, for as long as it likes.
+  kOfThisRun,  ///< None is held beyond the run that the call is part of.
+};
+
 /// Calls `function(inputs)`; in a trace records it as one node, which every run calls again on the same
 /// replica. For work that meets other threads or processes, or that counts, and so cannot be a list
 /// of operators.
@@ -28,7 +34,8 @@ STRATA_API std::vector<at::Tensor> call_host(std::string_view name,
                                              const std::vector<at::Tensor>& inputs,
                                              const std::vector<HostResult>& results,
                                              const HostFunction& function,
-                                             const std::vector<double>& numbers = {});
+                                             const std::vector<double>& numbers = {},
+                                             HostInputs held = HostInputs::kMayBeHeld);
 
 /// @throws Error  kFailedPrecondition, in a trace: `what` cannot be recorded, and `hint`.
 STRATA_API void refuse_in_trace(std::string_view what, std::string_view hint);

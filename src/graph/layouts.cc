@@ -74,6 +74,24 @@ Stack replaced(const Stack& arguments, const Make& make) {
   return result;
 }
 
+/// Whether the kernel for the meta device, or what is made of others that have one, knows.
+bool has_trusted_meta(const c10::OperatorHandle& op) {
+  const std::string& name = op.schema().name();
+  const bool has_meta =
+      op.hasKernelForDispatchKey(c10::DispatchKey::Meta) || stand_in(name).has_value() ||
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  return has_meta && !lies_as_device_wants(name);
+}
+
+/// All of them are dense, and on the CPU.
+bool are_dense(const Stack& values) {
+  return std::ranges::all_of(tensors_of(values), [](const at::Tensor& tensor) {
+    return !tensor.defined() ||
+           (tensor.layout() == at::kStrided && tensor.is_cpu() && tensor.has_storage());
+  });
+}
+
 std::string question(const c10::OperatorHandle& op, const Stack& arguments) {
   std::ostringstream out;
   out << op.operator_name();
@@ -173,12 +191,7 @@ Layouts::Results Layouts::on_zeros(const c10::OperatorHandle& op, const Stack& a
 }
 
 Layouts::Results Layouts::find(const c10::OperatorHandle& op, const Stack& arguments) const {
-  const std::string& name = op.schema().name();
-  const bool has_meta =
-      op.hasKernelForDispatchKey(c10::DispatchKey::Meta) || stand_in(name).has_value() ||
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-  if (has_meta && !lies_as_device_wants(name)) {
+  if (has_trusted_meta(op)) {
     try {
       return on_meta(op, arguments);
     } catch (const c10::Error&) {
@@ -217,6 +230,22 @@ void Layouts::results_of(const c10::OperatorHandle& op, Stack& stack) {
       stack.emplace_back(list.get(0));
     }
   }
+}
+
+void Layouts::observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack& stack) {
+  const NoTraceGuard no_trace;
+  const c10::DispatchKeySet below =
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTraceKey);
+  if (has_trusted_meta(op)) return op.redispatchBoxed(below, &stack);
+  const auto given = static_cast<int64_t>(op.schema().arguments().size());
+  const Stack arguments(stack.end() - given, stack.end());
+  const bool dense = are_dense(arguments);
+  const std::string key = dense ? question(op, arguments) : "";
+  op.redispatchBoxed(below, &stack);
+  const auto count = static_cast<int64_t>(op.schema().returns().size());
+  const Stack results(stack.end() - count, stack.end());
+  if (dense && are_dense(results))
+    known_.try_emplace(key, describe(results, tensors_of(arguments)));
 }
 
 }  // namespace strata::graph

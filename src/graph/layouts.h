@@ -11,13 +11,17 @@
 namespace strata::graph {
 
 /// Finds out how the results of operators lie, without computing them where possible: from the
-/// operator's own kernel for the meta device, or, if it has none that can be trusted, from its CPU kernel
-/// on zeros; each question is asked once.
+/// operator's own kernel for the meta device, or, if it has none that can be trusted, from what was seen
+/// of a call, or else from its CPU kernel on zeros; each question is asked once.
 /// Threads: one.
 class Layouts {
  public:
   /// @param stack  The operator's arguments; then its results, in fake memory, or in an argument's.
   void results_of(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+
+  /// Calls the operator, and sees how its results lie, if that is a question for its CPU kernel.
+  /// @param keys  Of the call. @param stack  The arguments on its end; then the results.
+  void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
 
  private:
   /// A result as it lies in memory number `memory` of the call: its arguments' come first.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "graph/host_call.h"
+#include "graph/trace_key.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::graph {
@@ -36,7 +37,8 @@ std::string Signature::TensorLayout::text() const {
 Signature::ThreadState Signature::ThreadState::now() {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   return {.place = graph::place(),
-          .included_keys = keys.included_.raw_repr(),
+          // A function within another one's first call is observed.
+          .included_keys = keys.included_.remove(kTraceKey).raw_repr(),
           .excluded_keys = keys.excluded_.raw_repr(),
           .grad_mode = c10::GradMode::is_enabled()};
 }

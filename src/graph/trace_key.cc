@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/mutex.h"
+#include "graph/layouts.h"
 #include "graph/tracer.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/portable/portable_bits.h"
@@ -15,8 +16,13 @@
 namespace strata::graph {
 namespace {
 
-void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+thread_local Layouts* this_threads_layouts = nullptr;
+
+void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                      torch::jit::Stack* stack) {
+  if (!Tracer::active() && this_threads_layouts != nullptr) {
+    return this_threads_layouts->observe(op, keys, *stack);
+  }
   Tracer::current().record(op, *stack);
 }
 
@@ -69,6 +75,13 @@ void register_trace_kernels() {
         std::nullopt, nullptr, "strata::graph"));
   }
 }
+
+ObserveLayoutsGuard::ObserveLayoutsGuard(Layouts& layouts)
+    : before_(this_threads_layouts), include_(kTraceKey) {
+  register_trace_kernels();
+  this_threads_layouts = &layouts;
+}
+ObserveLayoutsGuard::~ObserveLayoutsGuard() { this_threads_layouts = before_; }
 
 NoTraceGuard::NoTraceGuard(bool replica_kernels)
     : keys_(keys_without(replica_kernels ? c10::DispatchKeySet(kTraceKey)

@@ -23,6 +23,21 @@ class TraceKeyGuard {
   c10::impl::IncludeDispatchKeyGuard include_;
 };
 
+class Layouts;
+
+/// While it lives, this thread's operators are computed, and `layouts` sees how their results lie.
+class ObserveLayoutsGuard {
+ public:
+  explicit ObserveLayoutsGuard(Layouts& layouts);
+  ~ObserveLayoutsGuard();
+  ObserveLayoutsGuard(const ObserveLayoutsGuard&) = delete;
+  ObserveLayoutsGuard& operator=(const ObserveLayoutsGuard&) = delete;
+
+ private:
+  Layouts* before_;
+  c10::impl::IncludeDispatchKeyGuard include_;
+};
+
 /// While it lives, this thread's operators are computed as they are without a trace.
 /// @param replica_kernels  false: nor by the replicas' own kernels.
 class NoTraceGuard {

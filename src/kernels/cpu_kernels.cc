@@ -16,6 +16,7 @@
 #include "kernels/convolution.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/into.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/products.h"
@@ -32,12 +33,16 @@ at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b
   return at::_ops::mm::redispatch(keys & kBelowReplicaKey, a, b);
 }
 
+/// bias + a b, a row of the bias for each of the result.
+bool is_plain_addmm(const at::Tensor& bias, const at::Tensor& b, const at::Scalar& beta,
+                    const at::Scalar& alpha) {
+  return is_cpu_float(bias) && bias.dim() == 1 && b.dim() == 2 && bias.size(0) == b.size(1) &&
+         bias.stride(0) == 1 && beta.equal(1) && alpha.equal(1);
+}
+
 at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a,
                  const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
-  const bool plain = is_cpu_float(bias) && bias.dim() == 1 && b.dim() == 2 &&
-                     bias.size(0) == b.size(1) && bias.stride(0) == 1 && beta.equal(1) &&
-                     alpha.equal(1);
-  if (plain) {
+  if (is_plain_addmm(bias, b, beta, alpha)) {
     const float* const row = bias.const_data_ptr<float>();
     if (auto c = own_product(matrix_of(a), matrix_of(b), row)) return *std::move(c);
   }
@@ -83,7 +88,30 @@ at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& 
   return at::_ops::bmm::redispatch(keys & kBelowReplicaKey, a, b);
 }
 
+/// As own_product lays its result.
+bool lies_as_product(const at::Tensor& result, const Matrix& a, const Matrix& b) {
+  return is_cpu_float(result) && result.is_contiguous() && result.dim() == 2 &&
+         result.size(0) == a.rows && result.size(1) == b.columns;
+}
+
+bool own_product_into(const std::optional<Matrix>& a, const std::optional<Matrix>& b,
+                      const float* bias, const at::Tensor& result) {
+  if (!takes_product(a, b) || !lies_as_product(result, *a, *b)) return false;
+  product_into(*a, *b, bias, result.mutable_data_ptr<float>());
+  return true;
+}
+
 }  // namespace
+
+bool mm_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result) {
+  return own_product_into(matrix_of(a), matrix_of(b), nullptr, result);
+}
+
+bool addmm_into(const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b,
+                const at::Scalar& beta, const at::Scalar& alpha, const at::Tensor& result) {
+  return is_plain_addmm(bias, b, beta, alpha) &&
+         own_product_into(matrix_of(a), matrix_of(b), bias.const_data_ptr<float>(), result);
+}
 
 void register_products(torch::Library& library) {
   library.impl("mm", TORCH_FN(mm));

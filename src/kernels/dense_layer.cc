@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
 
+#include <array>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "kernels/dispatch_key.h"
 #include "kernels/find_operator.h"
 #include "kernels/half_dense_layer.h"
+#include "kernels/into.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
@@ -28,8 +30,20 @@ namespace strata::kernels {
 /// Longer columns go to libtorch, which adds in a tree.
 constexpr int64_t kMaxSummedRows = 4096;
 
+namespace {
+
+bool sums_columns(const Matrix& matrix) {
+  return matrix.view.column_stride == 1 && matrix.rows <= kMaxSummedRows;
+}
+
+bool lies_as(const at::Tensor& result, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  return is_cpu_float(result) && result.sizes() == sizes && result.strides() == strides;
+}
+
+}  // namespace
+
 at::Tensor column_sums(const at::Tensor& gradient, const Matrix& view) {
-  if (view.view.column_stride != 1 || view.rows > kMaxSummedRows) return gradient.sum(0);
+  if (!sums_columns(view)) return gradient.sum(0);
   at::Tensor sums = empty_float({view.columns});
   layer_kernels().column_sums(view.view.data, view.rows, view.columns, view.view.row_stride,
                               sums.mutable_data_ptr<float>());
@@ -157,6 +171,45 @@ at::Tensor addmm_with_node(c10::DispatchKeySet keys, const at::Tensor& bias, con
 }
 
 }  // namespace
+
+bool addmm_backward_into(const at::Tensor& given, const OptionalTensor& a, const OptionalTensor& b,
+                         bool b_by_columns, const at::Tensor& of_bias, const at::Tensor& of_a,
+                         const at::Tensor& of_b) {
+  const auto g = matrix_of(given);
+  if (!g || a.has_value() != of_b.defined() || b.has_value() != of_a.defined()) return false;
+  if (of_bias.defined() && !(sums_columns(*g) && lies_as(of_bias, {g->columns}, {1}))) return false;
+  std::optional<Matrix> left, right;
+  if (b) {
+    right = matrix_of(*b);
+    if (right) right = right->transposed();
+    if (!takes_product(g, right) ||
+        !lies_as(of_a, {g->rows, right->columns}, {right->columns, 1})) {
+      return false;
+    }
+  }
+  if (a) {
+    left = matrix_of(*a);
+    if (!left) return false;
+    const int64_t rows = left->columns;
+    const bool takes =
+        b_by_columns ? takes_product(g->transposed(), left) : takes_product(left->transposed(), g);
+    const std::array<int64_t, 2> strides = {b_by_columns ? 1 : g->columns, b_by_columns ? rows : 1};
+    if (!takes || !lies_as(of_b, {rows, g->columns}, strides)) return false;
+  }
+  if (of_bias.defined()) {
+    layer_kernels().column_sums(g->view.data, g->rows, g->columns, g->view.row_stride,
+                                of_bias.mutable_data_ptr<float>());
+  }
+  if (b) product_into(*g, *right, nullptr, of_a.mutable_data_ptr<float>());
+  if (!a) return true;
+  float* const to = of_b.mutable_data_ptr<float>();
+  if (b_by_columns) {
+    product_into(g->transposed(), *left, nullptr, to);
+  } else {
+    product_into(left->transposed(), *g, nullptr, to);
+  }
+  return true;
+}
 
 void register_dense_layer(torch::Library& library) {
   library.impl("addmm", TORCH_FN(addmm_with_node));

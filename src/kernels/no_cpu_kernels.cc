@@ -12,6 +12,7 @@
 #include "kernels/batch_norm.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/into.h"
 #include "kernels/layer_norm.h"
 #include "kernels/portable/portable_bits.h"
 #include "kernels/projections.h"
@@ -88,6 +89,21 @@ std::string kernel_table_name() { return "libtorch"; }
 
 std::string describe_cpu_kernels() {
   return "libtorch's, since this strata was built with STRATA_CPU_KERNELS=OFF";
+}
+
+bool mm_into(const at::Tensor&, const at::Tensor&, const at::Tensor&) { return false; }
+bool addmm_into(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Scalar&,
+                const at::Scalar&, const at::Tensor&) {
+  return false;
+}
+bool relu_into(const at::Tensor&, const at::Tensor&) { return false; }
+bool threshold_backward_into(const at::Tensor&, const at::Tensor&, const at::Scalar&,
+                             const at::Tensor&) {
+  return false;
+}
+bool addmm_backward_into(const at::Tensor&, const OptionalTensor&, const OptionalTensor&, bool,
+                         const at::Tensor&, const at::Tensor&, const at::Tensor&) {
+  return false;
 }
 
 std::optional<BatchNormResult> batch_norm_of_planes(const at::Tensor&, const at::Tensor&,

@@ -75,6 +75,11 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor) {
 bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
 
 void multiply_dense_here(const MatmulProblem& problem) {
+  // A thread's small products share memory, which stays in its caches.
+  constexpr int64_t kKeptFloats = 1 << 18;
+  thread_local KeptScratch kept;
+  static const MatmulKernels& kernels = matmul_kernels(best_cpu_isa());
+  if (kernels.scratch_floats(problem) <= kKeptFloats) return multiply_dense_here(problem, kept);
   KeptScratch scratch;
   multiply_dense_here(problem, scratch);
 }
@@ -139,18 +144,22 @@ void multiply(const MatmulProblem& problem) {
 
 }  // namespace
 
+bool takes_product(const std::optional<Matrix>& a, const std::optional<Matrix>& b) {
+  if (!a || !b || a->columns != b->rows) return false;
+  const bool transposed = lies_by_columns(a->view) || lies_by_columns(b->view);
+  return worthwhile_product(a->rows, b->columns, a->columns) &&
+         runs_here(matmul_class(a->rows, b->columns, a->columns, transposed));
+}
+
+void product_into(const Matrix& a, const Matrix& b, const float* bias, float* c) {
+  multiply({a.rows, b.columns, a.columns, a.view, b.view, bias, c, b.columns});
+}
+
 std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
                                       const std::optional<Matrix>& b, const float* bias) {
-  if (!a || !b || a->columns != b->rows) return std::nullopt;
-  const int64_t m = a->rows;
-  const int64_t n = b->columns;
-  const int64_t k = a->columns;
-  const bool transposed = lies_by_columns(a->view) || lies_by_columns(b->view);
-  if (!worthwhile_product(m, n, k) || !runs_here(matmul_class(m, n, k, transposed))) {
-    return std::nullopt;
-  }
-  at::Tensor c = empty_float({m, n});
-  multiply({m, n, k, a->view, b->view, bias, c.mutable_data_ptr<float>(), n});
+  if (!takes_product(a, b)) return std::nullopt;
+  at::Tensor c = empty_float({a->rows, b->columns});
+  product_into(*a, *b, bias, c.mutable_data_ptr<float>());
   return c;
 }
 

@@ -54,6 +54,12 @@ void multiply_here(const MatmulProblem& problem);
 /// Of bfloat16, without its instructions.
 void multiply_here(const Bf16Problem& problem);
 
+/// Whether a b is computed by this library, on this thread.
+bool takes_product(const std::optional<Matrix>& a, const std::optional<Matrix>& b);
+
+/// Of a product that takes_product takes: c = a b (+ bias in each row). @param c  Contiguous.
+void product_into(const Matrix& a, const Matrix& b, const float* bias, float* c);
+
 /// a b (+ bias in each row), or nothing when libtorch shall do it.
 std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
                                       const std::optional<Matrix>& b, const float* bias = nullptr);

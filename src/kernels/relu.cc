@@ -15,6 +15,7 @@
 #include "kernels/autograd_node.h"
 #include "kernels/bf16_tensor.h"
 #include "kernels/dispatch_key.h"
+#include "kernels/into.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
@@ -79,18 +80,19 @@ bool has_threshold(const at::Tensor& value, const at::Scalar& threshold) {
   return !is_half(value) || threshold.equal(0);
 }
 
-at::Tensor relu(c10::DispatchKeySet keys, const at::Tensor& x) {
-  if (!in_one_piece(x)) return at::_ops::relu::redispatch(keys & kBelowReplicaKey, x);
-  at::Tensor result = empty_alike(x);
-  if (is_half(x)) {
-    relu_of_halves(x, result);
-    return result;
-  }
+void write_relu(const at::Tensor& x, const at::Tensor& result) {
+  if (is_half(x)) return relu_of_halves(x, result);
   const float* const from = x.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();
   for_parts(x.numel(), [&](int64_t first, int64_t size) {
     layer_kernels().relu(from + first, size, to + first);
   });
+}
+
+at::Tensor relu(c10::DispatchKeySet keys, const at::Tensor& x) {
+  if (!in_one_piece(x)) return at::_ops::relu::redispatch(keys & kBelowReplicaKey, x);
+  at::Tensor result = empty_alike(x);
+  write_relu(x, result);
   return result;
 }
 
@@ -107,6 +109,28 @@ at::Tensor& relu_(c10::DispatchKeySet keys, at::Tensor& x) {
   return x;
 }
 
+void write_threshold(const at::Tensor& gradient, const at::Tensor& value,
+                     const at::Scalar& threshold, const at::Tensor& result) {
+  if (is_half(value)) return threshold_of_halves(gradient, value, result);
+  const float* const g = gradient.const_data_ptr<float>();
+  const float* const v = value.const_data_ptr<float>();
+  float* const to = result.mutable_data_ptr<float>();
+  for_parts(value.numel(), [&](int64_t first, int64_t size) {
+    layer_kernels().threshold_backward(g + first, v + first, threshold.toFloat(), size, to + first);
+  });
+}
+
+/// The same with `gradient` as the result.
+void write_threshold_in_place(const at::Tensor& gradient, const at::Tensor& value,
+                              const at::Scalar& threshold) {
+  if (is_half(value)) return threshold_of_halves(gradient, value, gradient);
+  const float* const v = value.const_data_ptr<float>();
+  float* const data = gradient.mutable_data_ptr<float>();
+  for_parts(value.numel(), [&](int64_t first, int64_t size) {
+    layer_kernels().threshold_in_place(data + first, v + first, threshold.toFloat(), size);
+  });
+}
+
 at::Tensor threshold_backward(c10::DispatchKeySet keys, const at::Tensor& gradient,
                               const at::Tensor& value, const at::Scalar& threshold) {
   if (!alike(gradient, value) || !has_threshold(value, threshold)) {
@@ -114,16 +138,7 @@ at::Tensor threshold_backward(c10::DispatchKeySet keys, const at::Tensor& gradie
                                                     threshold);
   }
   at::Tensor result = empty_alike(value);
-  if (is_half(value)) {
-    threshold_of_halves(gradient, value, result);
-    return result;
-  }
-  const float* const g = gradient.const_data_ptr<float>();
-  const float* const v = value.const_data_ptr<float>();
-  float* const to = result.mutable_data_ptr<float>();
-  for_parts(value.numel(), [&](int64_t first, int64_t size) {
-    layer_kernels().threshold_backward(g + first, v + first, threshold.toFloat(), size, to + first);
-  });
+  write_threshold(gradient, value, threshold, result);
   return result;
 }
 
@@ -134,15 +149,7 @@ at::Tensor& threshold_backward_out(c10::DispatchKeySet keys, const at::Tensor& g
     return at::_ops::threshold_backward_grad_input::redispatch(keys & kBelowReplicaKey, gradient,
                                                                value, threshold, out);
   }
-  if (is_half(value)) {
-    threshold_of_halves(out, value, out);
-    return out;
-  }
-  const float* const v = value.const_data_ptr<float>();
-  float* const data = out.mutable_data_ptr<float>();
-  for_parts(value.numel(), [&](int64_t first, int64_t size) {
-    layer_kernels().threshold_in_place(data + first, v + first, threshold.toFloat(), size);
-  });
+  write_threshold_in_place(out, value, threshold);
   return out;
 }
 
@@ -223,6 +230,25 @@ at::Tensor& relu_with_node_(c10::DispatchKeySet keys, at::Tensor& x) {
 }
 
 }  // namespace
+
+bool relu_into(const at::Tensor& x, const at::Tensor& result) {
+  if (!in_one_piece(x) || !alike(x, result)) return false;
+  write_relu(x, result);
+  return true;
+}
+
+bool threshold_backward_into(const at::Tensor& gradient, const at::Tensor& value,
+                             const at::Scalar& threshold, const at::Tensor& result) {
+  if (!alike(gradient, value) || !alike(result, value) || !has_threshold(value, threshold)) {
+    return false;
+  }
+  if (result.is_same(gradient)) {
+    write_threshold_in_place(gradient, value, threshold);
+  } else {
+    write_threshold(gradient, value, threshold, result);
+  }
+  return true;
+}
 
 void register_relu(torch::Library& library) {
   library.impl("relu", TORCH_FN(relu));

@@ -51,7 +51,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
  private:
   /// One replica's part of a step, as the others see it.
   struct Contribution {
-    std::vector<at::Tensor> gradients;  // by variable, undefined: none
+    const std::vector<at::Tensor>& gradients;  // by variable, undefined: none
     double weight = 0;
   };
 
@@ -74,7 +74,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
     return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
   }
   void meet_for_loss_factor(double weight);
-  void update_together(int id, std::vector<at::Tensor> gradients, double weight);
+  void update_together(int id, const std::vector<at::Tensor>& gradients, double weight);
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
   std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,
@@ -110,6 +110,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   bool shared_ = false;  // some parameters and slots, by the processes of the group
 
   // Of the present step; written in barriers.
+  std::vector<const Contribution*> contributions_;
   bool updates_now_ = true;
   bool finite_ = true;
   double loss_factor_ = 1;

@@ -19,6 +19,24 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// A list that takes the memory of this thread's last one.
+class Payloads {
+ public:
+  Payloads() : list_(std::move(spare())) { list_.clear(); }
+  ~Payloads() { spare() = std::move(list_); }
+  Payloads(const Payloads&) = delete;
+  Payloads& operator=(const Payloads&) = delete;
+  std::vector<void*>* operator->() { return &list_; }
+  const std::vector<void*>& operator*() const { return list_; }
+
+ private:
+  static std::vector<void*>& spare() {
+    thread_local std::vector<void*> memory;
+    return memory;
+  }
+  std::vector<void*> list_;
+};
+
 at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
   ReplicaGroup& group = context.group();
   if (group.num_replicas() == 1) return value.clone();
@@ -241,11 +259,15 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) con
 void ReplicaContext::synchronize(std::string_view name, void* payload,
                                  const std::function<void(const std::vector<void*>&)>& together,
                                  uint64_t key) const {
-  graph::refuse_in_trace(str_cat(name, " waits for the other replicas, which a trace does not"),
-                         "make this call outside the function, or run the function eagerly");
+  if (graph::tracing()) {
+    graph::refuse_in_trace(str_cat(name, " waits for the other replicas, which a trace does not"),
+                           "make this call outside the function, or run the function eagerly");
+  }
   if (group_.num_local_replicas() == 1) {  // The default strategy's may be many threads.
     const detail::ContextGuard cross_replica({&group_, nullptr});
-    return together({payload});
+    Payloads payloads;
+    payloads->push_back(payload);
+    return together(*payloads);
   }
   STRATA_CHECK(
       !group_.shares_gpu() || detail::current_context().replica == this, kUnimplemented, "[",
@@ -257,11 +279,11 @@ void ReplicaContext::synchronize(std::string_view name, void* payload,
   const collective::Rendezvous::Call call{.name = name, .key = key, .payload = payload};
   rendezvous.arrive(local_, call, [&] {
     const detail::ContextGuard cross_replica({&group_, nullptr});
-    std::vector<void*> payloads;
+    Payloads payloads;
     for (int i = 0; i < rendezvous.num_participants(); ++i) {
-      payloads.push_back(rendezvous.call(i).payload);
+      payloads->push_back(rendezvous.call(i).payload);
     }
-    together(payloads);
+    together(*payloads);
   });
 }
 

@@ -159,7 +159,9 @@ TYPED_TEST(UpdateRuleTest, TheCopyHasTheSameBits) {
 }
 
 TYPED_TEST(UpdateRuleTest, EveryInstructionSetGivesTheSameBits) {
-  for (int kernel = 0; kernel < kNumUpdateKernels; ++kernel) {
+  for (int run = 0; run < 4 * kNumUpdateKernels; ++run) {
+    const int kernel = run / 4;
+    const bool scales = run % 2 == 1, decays = run % 4 >= 2;
     std::vector<std::vector<TypeParam>> reference;
     for (int i = 0; i < kNumCpuIsas; ++i) {
       const auto isa = static_cast<CpuIsa>(i);
@@ -179,9 +181,9 @@ TYPED_TEST(UpdateRuleTest, EveryInstructionSetGivesTheSameBits) {
       arguments.gradient = arrays[1].data() + 1;
       for (size_t s = 0; s < 3; ++s) arguments.slots[s] = arrays[s + 2].data() + 1;
       arguments.size = 1001;
-      arguments.gradient_scale = TypeParam(0.3);
-      arguments.clip_limit = TypeParam(0.2);
-      arguments.weight_decay = TypeParam(0.01);
+      arguments.gradient_scale = TypeParam(scales ? 0.3 : 1);
+      arguments.clip_limit = scales ? TypeParam(0.2) : std::numeric_limits<TypeParam>::infinity();
+      arguments.weight_decay = TypeParam(decays ? 0.01 : 0);
       arguments.learning_rate = TypeParam(0.1);
       for (auto& c : arguments.constants) c = TypeParam(0.37);
       const UpdateKernels& kernels = update_kernels(isa);
@@ -197,6 +199,47 @@ TYPED_TEST(UpdateRuleTest, EveryInstructionSetGivesTheSameBits) {
       for (size_t a = 0; a < arrays.size(); ++a) {
         EXPECT_EQ(std::memcmp(arrays[a].data(), reference[a].data(), 1003 * sizeof(TypeParam)), 0)
             << "kernel " << kernel << " isa " << i << " array " << a;
+      }
+    }
+  }
+}
+
+/// Of Adam, which every instruction set computes in its own way: of all mantissas and both parities of
+/// the exponent, of numbers that are small, large or none, and as the reciprocals of two numbers, so that
+/// each bit of the root shows.
+TEST(UpdateRuleSquareRootTest, IsExactOnEveryInstructionSet) {
+  constexpr int64_t kBlock = 1 << 16;
+  std::vector<uint32_t> starts;
+  for (uint32_t bits = 0x3f800000; bits < 0x40800000; bits += kBlock) starts.push_back(bits);
+  for (uint32_t high = 0; high < 0x100; ++high) starts.push_back(high << 24 | 0x345678);
+  std::vector<float> v(kBlock), m(kBlock), p(kBlock), reference;
+  const std::vector<float> zeros(kBlock);
+  for (const uint32_t start : starts) {
+    for (const float numerator : {1.0F, 1.9999F}) {
+      reference.clear();
+      for (int i = 0; i < kNumCpuIsas; ++i) {
+        if (!cpu_supports(static_cast<CpuIsa>(i))) continue;
+        for (uint32_t j = 0; j < kBlock; ++j) {
+          const uint32_t bits = start + j;
+          std::memcpy(&v[j], &bits, sizeof(bits));
+        }
+        std::ranges::fill(m, numerator);
+        std::ranges::fill(p, 0.0F);
+        // The slots stay: (1 - beta) is 0. The step is m / sqrt(v).
+        update_kernels(static_cast<CpuIsa>(i))
+            .f32[kAdam]({.parameter = p.data(),
+                         .gradient = zeros.data(),
+                         .slots = {m.data(), v.data()},
+                         .copy = nullptr,
+                         .size = kBlock,
+                         .gradient_scale = 1,
+                         .clip_limit = std::numeric_limits<float>::infinity(),
+                         .weight_decay = 0,
+                         .learning_rate = 0,
+                         .constants = {1, 0, 0, 0}});
+        if (reference.empty()) reference = p;
+        ASSERT_EQ(std::memcmp(p.data(), reference.data(), kBlock * sizeof(float)), 0)
+            << "instruction set " << i << ", from " << start << ", " << numerator;
       }
     }
   }

@@ -40,13 +40,30 @@ class STRATA_API FunctionCore {
       std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&, std::any& structure)>;
   struct Result {
     std::vector<at::Tensor> tensors;
-    std::any structure;
+    std::shared_ptr<const std::any> structure;
+  };
+  /// What a call fills: calls of one thread take turns with it, so that it need not grow again.
+  struct Scratch {
+    Leaves arguments;
+    Result result;
+  };
+  /// A thread's, until it is destroyed. Cost: no allocation, where as deep a nest has been before.
+  class STRATA_API ScratchLease {
+   public:
+    ScratchLease();
+    ~ScratchLease();
+    ScratchLease(const ScratchLease&) = delete;
+    ScratchLease& operator=(const ScratchLease&) = delete;
+    Scratch* operator->() const { return scratch_.get(); }
+
+   private:
+    std::unique_ptr<Scratch> scratch_;
   };
 
   explicit FunctionCore(FunctionOptions options);
   ~FunctionCore();
 
-  Result call(const Leaves& arguments, const Step& step);
+  void call(const Leaves& arguments, const Step& step, Result& result);
   int64_t tracing_count() const;
   std::vector<std::shared_ptr<const Graph>> graphs() const;
 
@@ -89,8 +106,8 @@ class Function {
   template <typename... Arguments>
   auto operator()(const Arguments&... arguments) const {
     using Result = std::decay_t<std::invoke_result_t<Fn&, const Arguments&...>>;
-    graph::Leaves leaves;
-    (graph::Structure<Arguments>::take(arguments, leaves), ...);
+    const graph::FunctionCore::ScratchLease scratch;
+    (graph::Structure<Arguments>::take(arguments, scratch->arguments), ...);
     const auto step = [&](const std::vector<at::Tensor>& tensors, std::any& structure) {
       const at::Tensor* next = tensors.data();
       const std::tuple<Arguments...> made{graph::Structure<Arguments>::make(arguments, next)...};
@@ -106,10 +123,11 @@ class Function {
       }
       return results.tensors;
     };
-    const graph::FunctionCore::Result result = shared_->core.call(leaves, step);
+    shared_->core.call(scratch->arguments, std::cref(step), scratch->result);
     if constexpr (!std::is_void_v<Result>) {
-      const at::Tensor* next = result.tensors.data();
-      return graph::Structure<Result>::make(std::any_cast<const Result&>(result.structure), next);
+      const at::Tensor* next = scratch->result.tensors.data();
+      return graph::Structure<Result>::make(
+          std::any_cast<const Result&>(*scratch->result.structure), next);
     }
   }
 

@@ -68,6 +68,8 @@ struct Node {
   std::vector<Operand> arguments = {};
   std::vector<Operand> results = {};  ///< One that is an argument, too, was written in place.
   HostFunction host = {};             ///< Empty: an operator of the dispatcher.
+  /// Of a host function: it may hold its arguments after the run.
+  bool keeps_arguments = true;
   std::vector<ValueId> written = {};  ///< Arguments whose memory it writes.
 };
 

@@ -20,6 +20,7 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/direct_kernels.h"
 #include "kernels/autograd_node.h"
 #include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
@@ -133,6 +134,15 @@ void run_forward(const at::Tensor& logits, const at::Tensor& labels,
   if (bad >= 0) throw_bad_label(labels, bad, arguments.classes);
 }
 
+void run_forward(const at::Tensor& logits, const at::Tensor& labels,
+                 std::optional<int64_t> ignore_class, at::Tensor& losses, at::Tensor* difference) {
+  if (logits.scalar_type() == at::kFloat) {
+    run_forward<float>(logits, labels, ignore_class, losses, difference);
+  } else {
+    run_forward<double>(logits, labels, ignore_class, losses, difference);
+  }
+}
+
 std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const at::Tensor& labels,
                                                std::optional<int64_t> ignore_class,
                                                bool wants_difference) {
@@ -141,12 +151,7 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const a
   at::Tensor losses = at::cpu::empty(labels.sizes(), logits.options());
   at::Tensor difference =
       at::cpu::empty(wants_difference ? logits.sizes() : at::IntArrayRef{0}, logits.options());
-  at::Tensor* const wanted = wants_difference ? &difference : nullptr;
-  if (logits.scalar_type() == at::kFloat) {
-    run_forward<float>(*x, *y, ignore_class, losses, wanted);
-  } else {
-    run_forward<double>(*x, *y, ignore_class, losses, wanted);
-  }
+  run_forward(*x, *y, ignore_class, losses, wants_difference ? &difference : nullptr);
   return {std::move(losses), std::move(difference)};
 }
 
@@ -193,6 +198,45 @@ at::Tensor scale_rows_cpu(const at::Tensor& difference, const at::Tensor& scale)
   scale_rows_into(difference, scale, out);
   return out;
 }
+
+// In a replay, whose results have memory.
+
+bool forward_into(const graph::DirectCall& call) {
+  const at::Tensor& logits = call.tensor(0);
+  const at::Tensor& labels = call.tensor(1);
+  const c10::IValue& ignored = call.number(2);
+  at::Tensor losses = call.result(0);
+  at::Tensor difference = call.result(1);
+  if (!call.number(3).toBool() || !logits.is_contiguous() || !labels.is_contiguous() ||
+      !losses.defined() || !losses.is_contiguous() || !difference.defined() ||
+      !difference.is_contiguous()) {
+    return false;
+  }
+  run_forward(logits, labels, ignored.isNone() ? std::nullopt : std::optional(ignored.toInt()),
+              losses, &difference);
+  return true;
+}
+
+bool scale_rows_in_place(const graph::DirectCall& call) {
+  at::Tensor difference = call.tensor(0);
+  if (!difference.is_contiguous()) return false;
+  scale_rows_into(difference, call.tensor(1), difference);
+  return true;
+}
+
+bool scale_rows_apart(const graph::DirectCall& call) {
+  at::Tensor out = call.result(0);
+  if (!call.tensor(0).is_contiguous() || !out.is_contiguous()) return false;
+  scale_rows_into(call.tensor(0), call.tensor(1), out);
+  return true;
+}
+
+const graph::DirectKernelRegistration of_cross_entropy("strata::softmax_cross_entropy",
+                                                       {.kernel = forward_into});
+const graph::DirectKernelRegistration of_scale_rows_("strata::scale_rows_",
+                                                     {.kernel = scale_rows_in_place});
+const graph::DirectKernelRegistration of_scale_rows("strata::scale_rows",
+                                                    {.kernel = scale_rows_apart});
 
 // The same by libtorch's operators, for what records or lowers a step.
 

@@ -94,11 +94,13 @@ OnGradient Optimizer::Impl::early(int local) const {
   if (!reducer_) return {};
   return [this, local](size_t variable, const at::Tensor& gradient) {
     if (!graph::tracing()) return reducer_->mark_ready(local, variable, gradient);
-    graph::call_host("strata::mark_ready", {gradient}, {},
-                     [this, local, variable](const std::vector<at::Tensor>& given) {
-                       reducer_->mark_ready(local, variable, given[0]);
-                       return std::vector<at::Tensor>();
-                     });
+    graph::call_host(
+        "strata::mark_ready", {gradient}, {},
+        [this, local, variable](const std::vector<at::Tensor>& given) {
+          reducer_->mark_ready(local, variable, given[0]);
+          return std::vector<at::Tensor>();
+        },
+        {}, graph::HostInputs::kOfThisRun);
   };
 }
 
@@ -123,28 +125,32 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
     if (gradient.strides() != parameter.strides())
       gradient = at::zeros_like(parameter).copy_(gradient);
   }
-  if (!graph::tracing()) return update_together(id, std::move(gradients), options.weight);
-  graph::call_host(str_cat("strata::", rule_->name()), gradients, {},
-                   [this, id, weight = options.weight](const std::vector<at::Tensor>& given) {
-                     update_together(id, given, weight);
-                     return std::vector<at::Tensor>();
-                   },
-                   {options.weight});
+  if (!graph::tracing()) return update_together(id, gradients, options.weight);
+  // A pass that adds gradients where they are is done with them when the step is.
+  const bool held = !std::ranges::all_of(parts_, [](const Part& p) { return p.pass->adds(); });
+  graph::call_host(
+      str_cat("strata::", rule_->name()), gradients, {},
+      [this, id, weight = options.weight](const std::vector<at::Tensor>& given) {
+        update_together(id, given, weight);
+        return std::vector<at::Tensor>();
+      },
+      {options.weight}, held ? graph::HostInputs::kMayBeHeld : graph::HostInputs::kOfThisRun);
 }
 
 /// By all replicas: what counts, and meets others, so that a trace has it as one node.
-void Optimizer::Impl::update_together(int id, std::vector<at::Tensor> gradients, double weight) {
+void Optimizer::Impl::update_together(int id, const std::vector<at::Tensor>& gradients,
+                                      double weight) {
   const ReplicaContext& context = replica("apply_gradients");
   const at::NoGradGuard no_grad;
   if (reducer_) reducer_->add(id, gradients);
-  Contribution local_part{.gradients = std::move(gradients), .weight = weight};
+  Contribution local_part{.gradients = gradients, .weight = weight};
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
   context.synchronize(
       "minimize", &local_part,
       [&](const std::vector<void*>& all) {
-        std::vector<const Contribution*> contributions;
-        for (void* each : all) contributions.push_back(static_cast<const Contribution*>(each));
-        prepare_step(contributions);
+        contributions_.clear();
+        for (void* each : all) contributions_.push_back(static_cast<const Contribution*>(each));
+        prepare_step(contributions_);
       },
       key);
   const auto reduce_for_norms = [&] {
@@ -231,8 +237,9 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
     step.clip_value = options_.clipvalue;
     step.weight_decay = options_.weight_decay;
     step.weight = weight;
-    step.gradients.assign(part.variables.size(), {});
+    step.gradients.resize(part.variables.size());
     for (size_t i = 0; i < part.variables.size(); ++i) {
+      step.gradients[i].clear();  // a step that failed has left some
       step.gradients[i].scale = scale;
       const size_t variable = part.variables[i];
       if (reducer_) {
@@ -386,7 +393,7 @@ void Optimizer::Impl::finish_step() {
         part.pass->wrote(i);
       }
     }
-    part.step.gradients.clear();
+    for (EntryGradient& gradient : part.step.gradients) gradient.clear();
     part.pass->end_step();
   }
   if (carried_.defined() && updates_now_) carried_.fill_(next_carried_);

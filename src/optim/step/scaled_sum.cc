@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/direct_kernels.h"
 #include "kernels/autograd_node.h"
 #include "kernels/find_operator.h"
 
@@ -57,6 +58,40 @@ at::Tensor scaled_sum_backward_cpu(const at::Tensor& gradient, at::IntArrayRef s
   out.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return out;
 }
+
+// In a replay, whose results have memory.
+
+bool scaled_sum_into(const graph::DirectCall& call) {
+  const at::Tensor& values = call.tensor(0);
+  at::Tensor out = call.result(0);
+  if (!values.is_contiguous() || !out.defined()) return false;
+  const double divisor = call.number(1).toDouble();
+  if (values.scalar_type() == at::kFloat) {
+    divided_sum<float>(values, divisor, out);
+  } else {
+    divided_sum<double>(values, divisor, out);
+  }
+  return true;
+}
+
+bool scaled_sum_backward_into(const graph::DirectCall& call) {
+  const at::Tensor& gradient = call.tensor(0);
+  at::Tensor out = call.result(0);
+  const auto is_zero = [](int64_t stride) { return stride == 0; };
+  if (!out.defined() || !std::ranges::all_of(out.strides(), is_zero)) return false;
+  const double divisor = call.number(2).toDouble();
+  if (gradient.scalar_type() == at::kFloat) {
+    divided_sum<float>(gradient, divisor, out);
+  } else {
+    divided_sum<double>(gradient, divisor, out);
+  }
+  return true;
+}
+
+const graph::DirectKernelRegistration of_scaled_sum("strata::scaled_sum",
+                                                    {.kernel = scaled_sum_into});
+const graph::DirectKernelRegistration of_scaled_sum_backward("strata::scaled_sum_backward",
+                                                             {.kernel = scaled_sum_backward_into});
 
 TORCH_LIBRARY_FRAGMENT(strata, library) {
   library.def("scaled_sum(Tensor values, float divisor) -> Tensor");

@@ -31,6 +31,14 @@ struct EntryGradient {
   std::vector<at::Tensor> sources;  ///< To be added in tree order; undefined: absent.
   std::optional<RowGradient> rows;  ///< Instead of sources, for sparse gradients; already added.
   double scale = 1;                 ///< Denominator and norm clipping.
+
+  /// As it is at first; `sources` keeps its memory.
+  void clear() {
+    used = false;
+    sources.clear();
+    rows.reset();
+    scale = 1;
+  }
 };
 
 /// One step of an optimizer, made by the last replica to arrive and read by all.

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace strata::graph {
+
+/// A piece of memory that a run needs from its step `first` to its step `last`, both included.
+struct Lifetime {
+  int64_t bytes = 0;
+  int32_t first = 0;
+  int32_t last = 0;
+};
+
+/// Places for pieces in one block of memory: pieces that are needed at the same time do not overlap.
+struct MemoryPlan {
+  std::vector<int64_t> offsets;  ///< Of each piece, multiples of 64.
+  int64_t bytes = 0;             ///< Of the block.
+};
+
+/// The largest piece first, each at the lowest place that is free while it is needed.
+/// Cost: n^2 log n for n pieces.
+/// Source: "greedy by size", Pisarchyk & Lee 2020.
+MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes);
+
+}  // namespace strata::graph
