@@ -18,18 +18,24 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace strata::kernels {
 namespace {
 
+/// Whether the processor has it and this process may use it: the registers are large, so Linux wants to be asked.
 bool has_amx_bf16() {
 #if defined(__x86_64__)
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kRegisters = 18;              // XFEATURE_XTILEDATA
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx >> 22 & 1) != 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx >> 22 & 1) != 0 &&
+         ::syscall(SYS_arch_prctl, kRequestPermission, kRegisters) == 0;
 #else
   return false;
 #endif
@@ -58,6 +64,16 @@ void multiply_pairs_here(const Bf16Problem& problem) {
 #if defined(__x86_64__)
   const Scratch scratch(bf16_scratch_floats(problem));
   bf16_matmul_avx512(problem, scratch.data());
+#else
+  static_cast<void>(problem);
+#endif
+}
+
+/// With AMX.
+void multiply_amx_here(const Bf16Problem& problem) {
+#if defined(__x86_64__)
+  const Scratch scratch(bf16_amx_scratch_floats(problem));
+  bf16_matmul_amx(problem, scratch.data());
 #else
   static_cast<void>(problem);
 #endif
@@ -104,7 +120,9 @@ bool same_inner_sizes(const at::Tensor& a, const at::Tensor& b) {
 namespace detail {
 
 Bf16Products bf16_products_for(bool has_amx, bool has_avx512_bf16, bool own_products) {
-  if (has_amx) return Bf16Products::kEngine;
+  if (has_amx) {
+    return own_products && has_avx512_bf16 ? Bf16Products::kAmx : Bf16Products::kEngine;
+  }
   if (!own_products) return Bf16Products::kFloatCopy;
   return has_avx512_bf16 ? Bf16Products::kOwn : Bf16Products::kOwnFloat;
 }
@@ -140,7 +158,9 @@ std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor
       .c_float = result == at::kFloat ? c.mutable_data_ptr<float>() : nullptr,
       .c_stride = n};
   const Multiply widening = multiply_here;
-  const Multiply here = way == Bf16Products::kOwn ? multiply_pairs_here : widening;
+  const Multiply here = way == Bf16Products::kAmx   ? multiply_amx_here
+                        : way == Bf16Products::kOwn ? multiply_pairs_here
+                                                    : widening;
   if (a.dim() == 2) {
     multiply_bf16(problem, here);
     return c;
@@ -177,6 +197,7 @@ std::optional<at::Tensor> bf16_product(const at::Tensor& a, const at::Tensor& b,
   switch (bf16_products()) {
     case Bf16Products::kEngine:
       return std::nullopt;
+    case Bf16Products::kAmx:
     case Bf16Products::kOwn:
     case Bf16Products::kOwnFloat: {
       const Bf16Products way = bf16_products();

@@ -8,7 +8,8 @@ namespace strata::kernels {
 
 /// What multiplies matrices of bfloat16 in replica functions.
 enum class Bf16Products {
-  kEngine,     ///< libtorch, where the processor has AMX.
+  kAmx,        ///< Our kernels, with AMX.
+  kEngine,     ///< libtorch, where the processor has AMX and products are libtorch's.
   kOwn,        ///< Our kernels, with AVX512_BF16.
   kOwnFloat,   ///< Our float kernels, which widen what they pack.
   kFloatCopy,  ///< libtorch's float products of float copies, rounded at the end.
@@ -23,7 +24,7 @@ Bf16Products bf16_products_for(bool has_amx, bool has_avx512_bf16, bool own_prod
 at::Tensor product_of_floats(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                              at::ScalarType result);
 /// The same by a kernel, or nothing where an operand's rows and columns are both strided.
-/// @param way  kOwn or kOwnFloat.
+/// @param way  kAmx, kOwn or kOwnFloat.
 std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor& b,
                                            const at::Tensor& bias, at::ScalarType result,
                                            Bf16Products way = Bf16Products::kOwn);

@@ -149,7 +149,7 @@ std::string kernel_table_name() {
 
 std::string describe_cpu_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
-  constexpr const char* kBf16Names[] = {"libtorch (AMX)", "strata (AVX512_BF16)",
+  constexpr const char* kBf16Names[] = {"strata (AMX)", "libtorch (AMX)", "strata (AVX512_BF16)",
                                         "strata (float32)", "float copies"};
   const std::string own = str_cat("strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
   return str_cat("matmul: ", use_own_matmul() ? own : "libtorch",

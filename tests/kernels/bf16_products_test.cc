@@ -24,7 +24,12 @@ namespace {
 /// The ways of our own that this processor runs.
 std::vector<Bf16Products> own_ways() {
   std::vector<Bf16Products> ways = {Bf16Products::kOwnFloat};
-  if (bf16_products() == Bf16Products::kOwn) ways.push_back(Bf16Products::kOwn);
+  const Bf16Products chosen = bf16_products();
+  if (chosen == Bf16Products::kAmx) ways.push_back(Bf16Products::kAmx);
+  // Where there is AMX there is AVX512_BF16.
+  if (chosen == Bf16Products::kAmx || chosen == Bf16Products::kOwn) {
+    ways.push_back(Bf16Products::kOwn);
+  }
   return ways;
 }
 
@@ -270,9 +275,11 @@ TEST(Bf16ProductsTest, TouchesNothingBesideItsTensors) {
   }
 }
 
-TEST(Bf16ProductsTest, ProcessorsWithAmxUseTheEngineAndOthersFloats) {
+TEST(Bf16ProductsTest, EachProcessorHasItsWay) {
   using detail::bf16_products_for;
-  EXPECT_EQ(bf16_products_for(true, true, true), Bf16Products::kEngine);
+  EXPECT_EQ(bf16_products_for(true, true, true), Bf16Products::kAmx);
+  EXPECT_EQ(bf16_products_for(true, true, false), Bf16Products::kEngine);
+  EXPECT_EQ(bf16_products_for(true, false, true), Bf16Products::kEngine);
   EXPECT_EQ(bf16_products_for(false, true, true), Bf16Products::kOwn);
   EXPECT_EQ(bf16_products_for(false, true, false), Bf16Products::kFloatCopy);
   EXPECT_EQ(bf16_products_for(false, false, true), Bf16Products::kOwnFloat);
