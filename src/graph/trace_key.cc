@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 
+#include <atomic>
 #include <unordered_set>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct Registered {
   std::unordered_set<c10::OperatorName> names STRATA_GUARDED_BY(mutex);
   std::vector<c10::RegistrationHandleRAII> handles STRATA_GUARDED_BY(mutex);
 };
+
+std::atomic<bool> trace_kernels_are_registered = false;
 
 class NoWarnings : public c10::WarningHandler {
  public:
@@ -68,7 +71,10 @@ void register_trace_kernels() {
                             : c10::KernelFunction::makeFromBoxedFunction<&record_operator>(),
         std::nullopt, nullptr, "strata::graph"));
   }
+  trace_kernels_are_registered = true;
 }
+
+bool has_trace_kernels() { return trace_kernels_are_registered; }
 
 NoTraceGuard::NoTraceGuard(bool replica_kernels)
     : keys_(keys_without(replica_kernels ? c10::DispatchKeySet(kTraceKey)
