@@ -1,8 +1,14 @@
 // The graphs of a function: which one a call takes, and when one is made.
 #include "strata/graph/function.h"
 
+#include <c10/util/Exception.h>
+
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <list>
+#include <optional>
 #include <utility>
 
 #include "core/mutex.h"
@@ -20,6 +26,23 @@ namespace {
 
 /// More graphs on one replica than a program has on purpose: TensorFlow warns then, too.
 constexpr size_t kManyGraphs = 5;
+
+double seconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+/// What recording will take, of a step that takes `call_seconds`: it computes nothing, but runs the
+/// program's code three times, slowly. Measured: 2.5 to 6 calls of steps of 0.3 to 2 ms.
+double expected_recording_seconds(double call_seconds) {
+  constexpr double kRegistration = 0.03;
+  const double recording = std::min(8 * call_seconds, 0.006 + 2 * call_seconds);
+  return recording + (has_trace_kernels() ? 0 : kRegistration);
+}
+
+std::string reason_of(const std::exception& error) {
+  const auto* const from_libtorch = dynamic_cast<const c10::Error*>(&error);
+  return from_libtorch != nullptr ? from_libtorch->what_without_backtrace() : error.what();
+}
 
 std::vector<at::Tensor> detached(std::vector<at::Tensor> tensors) {
   for (at::Tensor& tensor : tensors) {
@@ -42,7 +65,9 @@ struct Entry {
   const uint64_t place;
   Mutex mutex;
   int recordings STRATA_GUARDED_BY(mutex) = 0;
-  bool has_run STRATA_GUARDED_BY(mutex) = false;
+  int64_t calls STRATA_GUARDED_BY(mutex) = 0;   // as the function is written
+  double seconds STRATA_GUARDED_BY(mutex) = 0;  // that they took
+  bool observed STRATA_GUARDED_BY(mutex) = false;
   std::shared_ptr<const std::any> structure STRATA_GUARDED_BY(mutex);
   Layouts layouts STRATA_GUARDED_BY(mutex);
   std::vector<at::Tensor> leaves STRATA_GUARDED_BY(mutex);  // whose gradients it changes
@@ -54,22 +79,32 @@ struct Entry {
 
 struct FunctionCore::Impl {
   std::shared_ptr<Entry> entry_of(const Leaves& arguments);
+  bool is_due(const Entry& entry) STRATA_REQUIRES(entry.mutex);
   void record(Entry& entry, const Leaves& arguments, const Step& step) STRATA_REQUIRES(entry.mutex);
+  bool try_to_record(Entry& entry, const Leaves& arguments, const Step& step)
+      STRATA_REQUIRES(entry.mutex);
+  void give_up(const std::string& reason);
 
   FunctionOptions options;
+  RecordingPolicy policy;
   std::atomic<int64_t> tracings = 0;
+  std::atomic<bool> wants_to_record = false;  // and no kernels are registered
+  std::atomic<bool> gave_up = false;
   mutable Mutex mutex;
   std::list<std::shared_ptr<Entry>> entries STRATA_GUARDED_BY(mutex);  // the last called first
 };
 
-FunctionCore::FunctionCore(FunctionOptions options) : impl_(std::make_unique<Impl>()) {
+FunctionCore::FunctionCore(FunctionOptions options, RecordingPolicy policy)
+    : impl_(std::make_unique<Impl>()) {
   STRATA_CHECK(!options.jit_compile, kUnimplemented, "[function] ", options.name,
                ": got jit_compile, and this build has no executor that compiles graphs; leave it "
                "false: a function then replays its operators");
   STRATA_CHECK(options.max_graphs > 0, kInvalidArgument, "[function] ", options.name,
                ": got max_graphs 0; expected 1 or more");
-  if (!options.run_eagerly) register_trace_kernels();  // before threads are at work
+  const bool at_once = std::isinf(policy.share);
+  if (!options.run_eagerly && at_once) register_trace_kernels();  // before threads are at work
   impl_->options = std::move(options);
+  impl_->policy = std::move(policy);
 }
 
 FunctionCore::~FunctionCore() = default;
@@ -91,7 +126,8 @@ std::shared_ptr<Entry> FunctionCore::Impl::entry_of(const Leaves& arguments) {
     oldest = each;
     ++here;
   }
-  if (here >= kManyGraphs) {
+  // With a finite share, many signatures cost no more than one.
+  if (here >= kManyGraphs && std::isinf(policy.share)) {
     STRATA_LOG(kWarning)
         << "[function] " << options.name << " has " << here
         << " graphs and needs another one, since "
@@ -111,14 +147,19 @@ void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Ste
     entry.structure = std::move(structure);
     return results;
   };
+  const bool others = policy.refused != nullptr;  // else it would be an error of a run
   if (entry.recordings == 0) {
     for (const GradientEffect& effect :
-         Tracer::trace(options.name, arguments.tensors, flat, entry.layouts).effects) {
+         Tracer::trace(options.name, arguments.tensors, flat, entry.layouts, {}, others).effects) {
       entry.leaves.push_back(effect.leaf);
     }
   }
   auto trace = std::make_shared<Trace>(
-      Tracer::trace(options.name, arguments.tensors, flat, entry.layouts, entry.leaves));
+      Tracer::trace(options.name, arguments.tensors, flat, entry.layouts, entry.leaves, others));
+  STRATA_CHECK(!policy.refused || !trace->leaves_tensors, kFailedPrecondition, "[function] ",
+               options.name,
+               ": the step keeps a tensor of its own for later (in a member, in a list), which "
+               "replays would not renew; keep it in a Variable, or run this function eagerly");
   remove_dead(*trace);
   if (entry.recordings > 0) {
     const auto changed = difference(entry.trace->graph, trace->graph);
@@ -153,33 +194,88 @@ FunctionCore::ScratchLease::~ScratchLease() {
   free_scratch().push_back(std::move(scratch_));
 }
 
+/// The first call never is: it makes variables, slots and the like.
+bool FunctionCore::Impl::is_due(const Entry& entry) {
+  if (entry.calls == 0) return false;
+  if (entry.recordings > 0 || std::isinf(policy.share)) return true;
+  const double one_call = entry.seconds / static_cast<double>(entry.calls);
+  if (entry.seconds * policy.share < expected_recording_seconds(one_call)) return false;
+  if (has_trace_kernels()) return true;
+  wants_to_record = true;
+  return false;
+}
+
+void FunctionCore::prepare_to_record() {
+  if (impl_->wants_to_record.exchange(false)) register_trace_kernels();
+}
+
+bool FunctionCore::Impl::try_to_record(Entry& entry, const Leaves& arguments, const Step& step) {
+  if (!policy.refused) {
+    record(entry, arguments, step);
+    return true;
+  }
+  try {
+    record(entry, arguments, step);
+    return true;
+  } catch (const std::exception& error) {
+    give_up(reason_of(error));
+  }
+  entry.executor.reset();
+  entry.trace.reset();
+  return false;
+}
+
+void FunctionCore::Impl::give_up(const std::string& reason) {
+  if (!gave_up.exchange(true)) policy.refused(reason);
+}
+
 void FunctionCore::call(const Leaves& arguments, const Step& step, Result& result) {
   constexpr int kRecordings = 2;
-  const auto run_as_written = [&] {
+  const auto as_written = [&] {
     auto structure = std::make_shared<std::any>();
     result.tensors = step(arguments.tensors, *structure);
     result.structure = std::move(structure);
   };
   // Within another function its operators are part of that one's graph.
-  if (impl_->options.run_eagerly || tracing()) return run_as_written();
+  if (impl_->options.run_eagerly || tracing()) return as_written();
+  const auto run = [&] {
+    as_written();
+    result.tensors = detached(std::move(result.tensors));
+  };
+  if (impl_->gave_up) return run();
   const std::shared_ptr<Entry> entry = impl_->entry_of(arguments);
   MutexLock lock(entry->mutex);
-  if (!entry->has_run) {
+  const bool due = !impl_->gave_up && impl_->is_due(*entry);
+  // The last call before the recording, which takes the results' layouts from it.
+  const bool observe = !entry->observed && (due || std::isinf(impl_->policy.share));
+  if (!due || observe) {
     lock.unlock();  // it may call this function again
+    const auto began = std::chrono::steady_clock::now();
     Layouts seen;
     {
-      const ObserveLayoutsGuard observed(seen);
-      run_as_written();
+      std::optional<ObserveLayoutsGuard> observed;
+      if (observe) observed.emplace(seen);
+      run();
     }
-    result.tensors = detached(std::move(result.tensors));
+    const double took = seconds_since(began);
     lock.lock();
-    if (!entry->has_run) entry->layouts = std::move(seen);
-    entry->has_run = true;
+    ++entry->calls;
+    entry->seconds += took;
+    if (observe && !entry->observed) entry->layouts = std::move(seen);
+    entry->observed = entry->observed || observe;
     return;
   }
-  if (entry->recordings < kRecordings) impl_->record(*entry, arguments, step);
+  if (entry->recordings < kRecordings && !impl_->try_to_record(*entry, arguments, step)) {
+    lock.unlock();
+    return run();
+  }
   entry->executor->run(arguments.tensors, result.tensors);
   result.structure = entry->structure;
+}
+
+void FunctionCore::forget() {
+  const MutexLock lock(impl_->mutex);
+  impl_->entries.clear();
 }
 
 int64_t FunctionCore::tracing_count() const { return impl_->tracings; }

@@ -26,6 +26,8 @@ void refuse_in_trace(std::string_view what, std::string_view hint) {
   if (tracing()) Tracer::current().refuse(std::string(what), std::string(hint));
 }
 
+bool others_may_change() { return tracing() && Tracer::current().others_may_change(); }
+
 uint64_t place() { return this_threads_place; }
 
 uint64_t new_place() {

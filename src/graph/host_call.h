@@ -40,6 +40,10 @@ STRATA_API std::vector<at::Tensor> call_host(std::string_view name,
 /// @throws Error  kFailedPrecondition, in a trace: `what` cannot be recorded, and `hint`.
 STRATA_API void refuse_in_trace(std::string_view what, std::string_view hint);
 
+/// True in a trace whose runs may meet replicas with other sizes than now: `fit`'s. What a node then has
+/// from others must not depend on their sizes.
+STRATA_API bool others_may_change();
+
 /// What tells apart places where one function has other captures: the replicas of a strategy. Outside
 /// of all it is 0.
 STRATA_API uint64_t place();

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 
+#include <atomic>
 #include <unordered_set>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct Registered {
   std::vector<c10::RegistrationHandleRAII> handles STRATA_GUARDED_BY(mutex);
 };
 
+std::atomic<bool> trace_kernels_are_registered = false;
+
 class NoWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
@@ -74,7 +77,10 @@ void register_trace_kernels() {
                             : c10::KernelFunction::makeFromBoxedFunction<&record_operator>(),
         std::nullopt, nullptr, "strata::graph"));
   }
+  trace_kernels_are_registered = true;
 }
+
+bool has_trace_kernels() { return trace_kernels_are_registered; }
 
 ObserveLayoutsGuard::ObserveLayoutsGuard(Layouts& layouts)
     : before_(this_threads_layouts), include_(kTraceKey) {

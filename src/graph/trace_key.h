@@ -14,6 +14,9 @@ inline constexpr c10::DispatchKey kTraceKey = c10::DispatchKey::FuncTorchDynamic
 /// since the last call. Cost: about 30 ms once, then 0.2 ms.
 void register_trace_kernels();
 
+/// Whether that was called: later calls are cheap.
+bool has_trace_kernels();
+
 /// While it lives, this thread's operators are recorded.
 class TraceKeyGuard {
  public:

@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/enum_tag.h>
+#include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "core/host_effect.h"
 #include "graph/fake.h"
 #include "graph/inference_mode.h"
 #include "graph/trace_key.h"
@@ -21,12 +23,22 @@ using torch::jit::Stack;
 
 thread_local Tracer* this_threads_tracer = nullptr;
 
+void refuse_host_effect(std::string_view what) {
+  Tracer::current().refuse(str_cat(what, " by the step's code, which replays leave out"),
+                           "do it in a callback, or run this function eagerly");
+}
+
 class CurrentTracer {
  public:
   explicit CurrentTracer(Tracer* tracer) : before_(this_threads_tracer) {
     this_threads_tracer = tracer;
+    // A function's users know of it (strata/graph/function.h); fit's need not.
+    if (tracer->others_may_change()) detail::host_effect_handler() = refuse_host_effect;
   }
-  ~CurrentTracer() { this_threads_tracer = before_; }
+  ~CurrentTracer() {
+    this_threads_tracer = before_;
+    detail::host_effect_handler() = nullptr;
+  }
   CurrentTracer(const CurrentTracer&) = delete;
   CurrentTracer& operator=(const CurrentTracer&) = delete;
 
@@ -80,6 +92,40 @@ bool changes_memory(std::string_view name) {
          name == "aten::set_data";
 }
 
+/// A sparse tensor is made of two dense ones, which are what a graph knows of it.
+bool makes_sparse(std::string_view name) {
+  return name == "aten::_sparse_coo_tensor_with_dims_and_tensors";
+}
+
+/// Of a sparse tensor that a host function takes; none: a dense one.
+struct SparseLayout {
+  std::vector<int64_t> sizes;
+  int64_t sparse_dim = 0;
+  bool coalesced = false;
+};
+using SparseLayouts = std::vector<std::optional<SparseLayout>>;
+
+/// `function`, which gets its sparse inputs as their indices and values.
+HostFunction with_sparse_inputs(HostFunction function, SparseLayouts layouts) {
+  return [function = std::move(function),
+          layouts = std::move(layouts)](const std::vector<at::Tensor>& flat) {
+    std::vector<at::Tensor> inputs;
+    auto next = flat.begin();
+    for (const std::optional<SparseLayout>& layout : layouts) {
+      if (!layout) {
+        inputs.push_back(*next++);
+        continue;
+      }
+      const at::Tensor& indices = *next++;
+      const at::Tensor& values = *next++;
+      inputs.push_back(at::_sparse_coo_tensor_with_dims_and_tensors(
+          layout->sparse_dim, static_cast<int64_t>(layout->sizes.size()) - layout->sparse_dim,
+          layout->sizes, indices, values, values.options().layout(at::kSparse), layout->coalesced));
+    }
+    return function(inputs);
+  };
+}
+
 /// Arguments that an operator writes although its schema does not say so.
 std::vector<size_t> unsaid_writes(const c10::OperatorHandle& op, const Stack& stack) {
   if (op.schema().name() == "aten::native_batch_norm" && stack[5].toBool()) return {3, 4};
@@ -129,10 +175,12 @@ void Tracer::refuse(const std::string& what, const std::string& hint) const {
 }
 
 Trace Tracer::trace(const std::string& name, const std::vector<at::Tensor>& inputs,
-                    const Step& step, Layouts& layouts, const std::vector<at::Tensor>& leaves) {
+                    const Step& step, Layouts& layouts, const std::vector<at::Tensor>& leaves,
+                    bool others_may_change) {
   STRATA_CHECK(!active(), kInternal, "[graph] trace: a trace within a trace");
   register_trace_kernels();
   Tracer tracer(name, layouts);
+  tracer.others_may_change_ = others_may_change;
   std::vector<at::Tensor> stand_ins;
   for (const at::Tensor& input : inputs) {
     if (!input.defined()) {
@@ -155,6 +203,8 @@ Trace Tracer::trace(const std::string& name, const std::vector<at::Tensor>& inpu
       outputs = step(stand_ins);
     }
     tracer.finish(outputs);
+    outputs.clear();
+    stand_ins.clear();
   } catch (const c10::Error& error) {
     tracer.put_gradients_back();
     if (!is_access_to_fake(error)) throw;
@@ -166,6 +216,8 @@ Trace Tracer::trace(const std::string& name, const std::vector<at::Tensor>& inpu
     throw;
   }
   tracer.put_gradients_back();
+  tracer.leaves_.clear();
+  tracer.trace_.leaves_tensors = tracer.leaves_tensors();
   return std::move(tracer.trace_);
 }
 
@@ -372,6 +424,12 @@ void Tracer::record(const c10::OperatorHandle& op, Stack& whole_stack) {
     return;
   }
   check_arguments(op, stack);
+  if (makes_sparse(schema.name())) {
+    const NoTraceGuard no_trace(/*replica_kernels=*/false);
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    op.callBoxed(&stack);
+    return give(stack);
+  }
   if (!returns_tensors(schema)) {  // sizes and the like
     const NoTraceGuard no_trace;
     op.callBoxed(&stack);
@@ -428,11 +486,25 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
                                             const std::vector<HostResult>& layouts,
                                             HostFunction function,
                                             const std::vector<double>& numbers, HostInputs held) {
-  Node node{.name = std::string(name),
-            .host = std::move(function),
-            .keeps_arguments = held == HostInputs::kMayBeHeld};
   Operand arguments{.kind = Operand::Kind::kValues};
-  for (const at::Tensor& input : inputs) arguments.values.push_back(value_of(input));
+  SparseLayouts sparse(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !inputs[i].is_sparse()) {
+      arguments.values.push_back(value_of(inputs[i]));
+      continue;
+    }
+    const NoTraceGuard no_trace(/*replica_kernels=*/false);
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    sparse[i] = SparseLayout{.sizes = inputs[i].sizes().vec(),
+                             .sparse_dim = inputs[i].sparse_dim(),
+                             .coalesced = inputs[i].is_coalesced()};
+    arguments.values.push_back(value_of(inputs[i]._indices()));
+    arguments.values.push_back(value_of(inputs[i]._values()));
+  }
+  const bool has_sparse = arguments.values.size() > inputs.size();
+  Node node{.name = std::string(name),
+            .host = has_sparse ? with_sparse_inputs(std::move(function), std::move(sparse))
+                               : std::move(function)};
   node.arguments.push_back(std::move(arguments));
   node.arguments.push_back({.kind = Operand::Kind::kNumber, .number = numbers});
   std::vector<at::Tensor> results;
@@ -487,6 +559,13 @@ void Tracer::finish(const std::vector<at::Tensor>& outputs) {
       trace_.effects.push_back({.leaf = leaf.tensor, .gradients = {}});
     }
   }
+}
+
+/// Whether more than the trace holds memory of the step, which has ended and released its own.
+bool Tracer::leaves_tensors() const {
+  return std::ranges::any_of(memories_, [](const auto& each) {
+    return each.second.origin == Origin::kStep && each.second.storage.use_count() > 1;
+  });
 }
 
 void Tracer::put_gradients_back() {

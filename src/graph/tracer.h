@@ -30,6 +30,8 @@ struct GradientEffect {
 struct Trace {
   Graph graph;
   std::vector<GradientEffect> effects;
+  /// The program has a tensor of the step, beyond the results and gradients: a replay renews none.
+  bool leaves_tensors = false;
 };
 
 /// Records a step: this thread's operators below autograd, while its function runs. Nothing is computed;
@@ -46,16 +48,19 @@ class Tracer {
   /// @param leaves  That an earlier trace of the step had effects on. Only if it knows them beforehand, a
   ///   trace sees whether the step adds to an earlier gradient or replaces it.
   /// @param name  Of the function, for messages.
+  /// @param others_may_change  Other replicas may bring other sizes to a run.
   /// @throws Error  kFailedPrecondition: the step asks for elements of a tensor, or has another reason
   ///   why it cannot be recorded. kUnimplemented: sparse tensors, other devices than the CPU.
   static Trace trace(const std::string& name, const std::vector<at::Tensor>& inputs,
-                     const Step& step, Layouts& layouts,
-                     const std::vector<at::Tensor>& leaves = {});
+                     const Step& step, Layouts& layouts, const std::vector<at::Tensor>& leaves = {},
+                     bool others_may_change = false);
 
   /// This thread's.
   /// @throws Error  kInternal: it has none.
   static Tracer& current();
   static bool active();
+
+  bool others_may_change() const { return others_may_change_; }
 
   void record(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
@@ -93,9 +98,11 @@ class Tracer {
   void finish(const std::vector<at::Tensor>& outputs);
   GradientEffect effect_on_expected(const at::Tensor& leaf, const at::Tensor& earlier);
   void put_gradients_back();
+  bool leaves_tensors() const;
 
   Trace trace_;
   Layouts& layouts_;
+  bool others_may_change_ = false;
   std::unordered_map<c10::StorageImpl*, Memory> memories_;
   struct Leaf {
     at::Tensor tensor;

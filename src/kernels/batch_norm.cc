@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/threshold_backward.h>
 #include <torch/csrc/autograd/function.h>
@@ -205,7 +206,11 @@ struct BatchNormOfPlanesBackward final : Node {
     // Without relu the gradient of what was beside is the gradient itself.
     const bool apart = wants_beside && relu;
     OptionalTensor dx;
-    if (wants_x) dx = reuse && (apart || !wants_beside) ? gradient : empty_float(x_value.sizes());
+    if (wants_x) {  // by an operator, which a trace sees
+      dx = reuse && (apart || !wants_beside)
+               ? gradient
+               : at::empty_like(x_value, {}, at::MemoryFormat::Contiguous);
+    }
     std::tie(results[1], results[2], results[3]) =
         backward.call(gradient, x_value, y_value, weight_value, mean, inverse, dx, apart);
     if (wants_x) results[0] = *std::move(dx);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/host_effect.h"
 #include "graph/trace_key.h"
 #include "optim/optimizer_impl.h"
 #include "runtime/context.h"
@@ -255,14 +256,19 @@ bool Optimizer::scales_dynamically() const { return impl_->scales_dynamically();
 void Optimizer::finalize_variable_values() { impl_->finalize_variable_values(); }
 std::vector<std::string> Optimizer::slot_names() const { return impl_->slot_names(); }
 
-int64_t Optimizer::iterations() const { return impl_->iterations_; }
+int64_t Optimizer::iterations() const {
+  strata::detail::note_host_effect("the number of steps so far is read");
+  return impl_->iterations_;
+}
 void Optimizer::set_iterations(int64_t iterations) { impl_->iterations_ = iterations; }
 
 double Optimizer::learning_rate() const {
+  strata::detail::note_host_effect("the learning rate is read");
   return impl_->options_.learning_rate(impl_->iterations_);
 }
 bool Optimizer::follows_schedule() const { return !impl_->options_.learning_rate.is_constant(); }
 void Optimizer::set_learning_rate(double learning_rate) {
+  strata::detail::note_host_effect("the learning rate is set");
   STRATA_CHECK(!follows_schedule(), kFailedPrecondition, "[", name(),
                "] set_learning_rate: the rate follows a schedule; make the optimizer with a number "
                "to set it");

@@ -4,6 +4,7 @@
 #include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -368,6 +369,11 @@ Moments batch_moments(const at::Tensor& x) {
   const int64_t channels = x.size(1);
   return {channels == 0 ? 0 : static_cast<double>(x.numel() / channels), std::move(mean),
           std::move(squares)};
+}
+
+at::Tensor over_count(const at::Tensor& values, const Moments& moments, double less) {
+  if (!moments.count_of_run.defined()) return values / std::max(moments.count - less, 1.0);
+  return values / at::clamp_min(moments.count_of_run - less, 1);
 }
 
 Moments merge_in_tree_order(const std::vector<const Moments*>& parts) {

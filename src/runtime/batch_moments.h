@@ -12,7 +12,13 @@ struct Moments {
   double count = 0;  ///< Elements a channel.
   at::Tensor mean;   ///< `[C]`, float64, CPU.
   at::Tensor m2;     ///< `[C]`: sum of squared deviations from `mean`.
+  /// In a step that is traced, the count that a run will have: a number, float64. `count` is then a
+  /// guess, more than 0. Else undefined.
+  at::Tensor count_of_run = {};
 };
+
+/// values / max(count - less, 1).
+at::Tensor over_count(const at::Tensor& values, const Moments& moments, double less = 0);
 
 /// Of one replica's values. No elements: zeros.
 /// @param x  `[N, C, ...]` on the CPU, floating; contiguous and channels-last are read as they are.

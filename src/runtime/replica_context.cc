@@ -171,6 +171,10 @@ at::Tensor gather_values(const ReplicaContext& context, const at::Tensor& value,
 /// In a step that is traced: a node that makes the same call, if all replicas have as many rows.
 at::Tensor gather_here(const ReplicaContext& context, const at::Tensor& value, int64_t axis) {
   if (!graph::tracing()) return gather_values(context, value, axis);
+  if (context.num_replicas_in_sync() > 1 && graph::others_may_change()) {
+    graph::refuse_in_trace("all_gather joins the rows of all replicas, whose number may change",
+                           "run the function eagerly");
+  }
   std::vector<int64_t> sizes = value.sizes().vec();
   sizes[static_cast<size_t>(axis)] *= context.num_replicas_in_sync();
   return graph::call_host("strata::all_gather", {value}, {{sizes, value.scalar_type()}},

@@ -4,6 +4,7 @@
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -67,24 +68,24 @@ Moments merge_now(const ReplicaContext* context, const Moments& local) {
   return visit.out;
 }
 
-/// A node of a step that is traced. How many elements there are is a number, and numbers stay.
+/// A node of a step that is traced. How many elements the other replicas have is known in a run alone.
 Moments merge_in_trace(const ReplicaContext* context, const Moments& local) {
   const double count = local.count;
-  const double total = count * context->num_replicas_in_sync();
-  const auto merge_again = [context, count, total](const std::vector<at::Tensor>& values) {
+  const auto merge_again = [context, count](const std::vector<at::Tensor>& values) {
     const Moments merged = merge_now(context, {count, values[0], values[1]});
-    STRATA_CHECK(merged.count == total, kFailedPrecondition, "[sync_batch_norm] forward: got ",
-                 merged.count, " elements a channel in the global batch; this replica's ", count,
-                 " times ", context->num_replicas_in_sync(),
-                 " replicas were traced; bring equal batches "
-                 "on all replicas (drop_remainder), or run the function eagerly");
-    return std::vector<at::Tensor>{merged.mean, merged.m2};
+    STRATA_CHECK(merged.count > 0, kFailedPrecondition,
+                 "[sync_batch_norm] forward: got no elements on any replica, and the step was "
+                 "traced with some; leave out empty batches, or run the function eagerly");
+    return std::vector<at::Tensor>{merged.mean, merged.m2,
+                                   at::scalar_tensor(merged.count, at::kDouble)};
   };
-  const std::vector<at::Tensor> merged = graph::call_host(
-      "strata::merge_moments", {local.mean, local.m2},
-      {{local.mean.sizes().vec(), at::kDouble}, {local.m2.sizes().vec(), at::kDouble}},
-      merge_again);
-  return {total, merged[0], merged[1]};
+  const std::vector<at::Tensor> merged =
+      graph::call_host("strata::merge_moments", {local.mean, local.m2},
+                       {{local.mean.sizes().vec(), at::kDouble},
+                        {local.m2.sizes().vec(), at::kDouble},
+                        {{}, at::kDouble}},
+                       merge_again);
+  return {std::max(count, 1.0) * context->num_replicas_in_sync(), merged[0], merged[1], merged[2]};
 }
 
 /// The moments of the global batch.
@@ -108,11 +109,12 @@ class Normalize : public torch::autograd::Function<Normalize> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
                             const std::optional<at::Tensor>& affine_weight,
                             const std::optional<at::Tensor>& affine_bias, const at::Tensor& mean,
-                            const at::Tensor& inverse, double count, int64_t context) {
+                            const at::Tensor& inverse, const Moments* moments, int64_t context) {
     const at::Tensor weight = affine_weight.value_or(at::Tensor());
     const at::Tensor bias = affine_bias.value_or(at::Tensor());
     ctx->save_for_backward({x, weight, mean, inverse});
-    ctx->saved_data["count"] = count;
+    ctx->saved_data["count"] = moments->count;
+    ctx->saved_data["count_of_run"] = moments->count_of_run;
     ctx->saved_data["context"] = context;
     const at::Tensor scale = weight.defined() ? inverse * as_double(weight) : inverse;
     return normalize(x, mean, scale, bias.defined() ? as_double(bias) : at::zeros_like(inverse));
@@ -130,8 +132,12 @@ class Normalize : public torch::autograd::Function<Normalize> {
     const at::Tensor sums = gradient_sums(gradients[0], x, mean);
     variable_list result(7);
     if (ctx->needs_input_grad(0)) {
-      const at::Tensor means = all_reduce_sums(saved_context(ctx->saved_data["context"]), sums) /
-                               std::max(ctx->saved_data["count"].toDouble(), 1.0);
+      const Moments moments{.count = ctx->saved_data["count"].toDouble(),
+                            .mean = mean,
+                            .m2 = {},
+                            .count_of_run = ctx->saved_data["count_of_run"].toTensor()};
+      const at::Tensor means =
+          over_count(all_reduce_sums(saved_context(ctx->saved_data["context"]), sums), moments);
       const at::Tensor scale = weight.defined() ? inverse * as_double(weight) : inverse;
       result[0] =
           input_gradient(gradients[0], x, mean, means[0], means[1] * inverse.square(), scale);
@@ -152,6 +158,8 @@ class MergeMoments : public torch::autograd::Function<MergeMoments> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& local, double count,
                             int64_t context, Moments* merged) {
     const Moments part{count, local[0].clone(), local[1].clone()};
+    graph::refuse_in_trace("batch normalization over all replicas by operators counts elements",
+                           "run the function eagerly");
     *merged = merge(saved_context(context), part);
     ctx->save_for_backward({part.mean, merged->mean});
     ctx->saved_data["count"] = count;
@@ -184,11 +192,11 @@ SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor&
                                           const at::Tensor& bias, double eps,
                                           const ReplicaContext* context) {
   const Moments moments = merge(context, batch_moments(x.detach()));
-  const at::Tensor inverse = (moments.m2 / std::max(moments.count, 1.0)).add_(eps).rsqrt_();
+  const at::Tensor inverse = over_count(moments.m2, moments).add_(eps).rsqrt_();
   const auto given = [](const at::Tensor& parameter) {
     return parameter.defined() ? std::optional(parameter) : std::nullopt;
   };
-  return {Normalize::apply(x, given(weight), given(bias), moments.mean, inverse, moments.count,
+  return {Normalize::apply(x, given(weight), given(bias), moments.mean, inverse, &moments,
                            save_context(context)),
           moments};
 }
@@ -270,7 +278,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
     running.mul_(1 - momentum).add_(value.to(running.options()), momentum);
   };
   move(running_mean, moments.mean);
-  move(running_var, moments.m2 / (moments.count - 1));
+  move(running_var, detail::over_count(moments.m2, moments, 1));
   return output;
 }
 

@@ -6,6 +6,8 @@
 
 #include "core/mutex.h"
 #include "graph/host_call.h"
+#include "graph/inference_mode.h"
+#include "graph/trace_key.h"
 #include "kernels/half_cast.h"
 #include "runtime/coalesced_read.h"
 #include "runtime/context.h"
@@ -191,6 +193,27 @@ void check_number(const VariableState& variable, Write kind) {
 
 at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); }
 
+/// In a trace the copy is made at once, and each run sees to it again that it is up to date: others
+/// may have written the variable since.
+at::Tensor current_half_copy(const VariableState& state, int local) {
+  if (!graph::tracing()) return state.half_copy(local);
+  at::Tensor copy;
+  {
+    const graph::NoTraceGuard no_trace;
+    copy = state.half_copy(local);
+  }
+  if (graph::tracing_inference()) return copy;
+  graph::call_host("strata::half_copy", {}, {},
+                   [&state, local, copy](const std::vector<at::Tensor>&) {
+                     STRATA_CHECK(state.half_copy(local).is_same(copy), kFailedPrecondition,
+                                  "[variable] '", state.options().name,
+                                  "': its copy in 16 bits is not the one that was recorded; "
+                                  "compile the model again, or run the step eagerly");
+                     return std::vector<at::Tensor>();
+                   });
+  return copy;
+}
+
 std::vector<at::Tensor> initial_copies(const ReplicaGroup& group, const at::Tensor& value,
                                        const VariableOptions& options) {
   const VariablePlacement& placement = group.placement();
@@ -279,7 +302,8 @@ at::Tensor Variable::value_as(at::ScalarType dtype) const {
   if (!has_copy) return value.to(dtype);
   const Context& context = detail::current_context();
   const bool own = context.replica && context.group == state.group().get();
-  return kernels::as_cast_of(state.half_copy(own ? context.replica->local_replica() : 0), value);
+  const int local = own ? context.replica->local_replica() : 0;
+  return kernels::as_cast_of(current_half_copy(state, local), value);
 }
 
 const at::Tensor& Variable::on_replica(int local) const {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/host_effect.h"
 #include "core/seconds.h"
 #include "core/sha256.h"
 #include "strata/core/error.h"
@@ -93,6 +94,7 @@ SummaryWriter::Impl& SummaryWriter::open(const char* call) const {
 }
 
 void SummaryWriter::add(const char* call, std::string_view tag, std::string value, int64_t step) {
+  strata::detail::note_host_effect("a summary is written");
   Impl& impl = open(call);
   STRATA_CHECK(!tag.empty(), kInvalidArgument, "[summary] ", call,
                ": got an empty tag; expected a name");

@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <any>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -459,6 +461,58 @@ TEST(FunctionRefusesTest, NothingAfterAnErrorOfTheProgram) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(step(x).equal(torch::full({2, 2}, 2)));
   EXPECT_THROW(step(torch::ones({3})), c10::Error);        // view's own
   EXPECT_TRUE(torch::ones({2}).sum().item<float>() == 2);  // no trace is left
+}
+
+/// Doubles x by a FunctionCore, `calls` times, and checks the results.
+void double_by(graph::FunctionCore& core, int calls, const std::function<void()>& effect = {}) {
+  const Tensor x = torch::ones({3});
+  for (int i = 0; i < calls; ++i) {
+    core.prepare_to_record();
+    const auto step = [&](const std::vector<Tensor>& given, std::any& /*structure*/) {
+      if (effect) effect();
+      return std::vector<Tensor>{given[0] * 2};
+    };
+    EXPECT_TRUE(core.call({.tensors = {x}, .rest = {}}, step).tensors.at(0).equal(x * 2));
+  }
+}
+
+TEST(RecordingPolicyTest, RecordsOnceThatIsASmallPartOfTheTime) {
+  graph::FunctionCore never({.name = "never"}, {.share = 1e-12});
+  double_by(never, 50);
+  EXPECT_EQ(never.tracing_count(), 0);
+  graph::FunctionCore soon({.name = "soon"}, {.share = 1e12});
+  double_by(soon, 1);
+  EXPECT_EQ(soon.tracing_count(), 0);  // it makes variables and the like
+  double_by(soon, 4);
+  EXPECT_EQ(soon.tracing_count(), 1);
+  soon.forget();
+  double_by(soon, 4);
+  EXPECT_EQ(soon.tracing_count(), 2);
+}
+
+TEST(RecordingPolicyTest, ARefusedStepRunsAsItIsWritten) {
+  std::vector<std::string> reasons;
+  graph::FunctionCore core(
+      {.name = "step"}, {.refused = [&](const std::string& reason) { reasons.push_back(reason); }});
+  int calls = 0;
+  double_by(core, 6, [&] {
+    ++calls;
+    EXPECT_EQ(torch::ones({2}).sum().item<float>(), 2);
+  });
+  EXPECT_EQ(calls, 7);  // six, and the recording that was refused
+  ASSERT_EQ(reasons.size(), 1U);
+  EXPECT_NE(reasons[0].find("asks for the elements of a tensor"), std::string::npos) << reasons[0];
+}
+
+TEST(RecordingPolicyTest, AStepThatKeepsATensorIsRefused) {
+  std::vector<std::string> reasons;
+  graph::FunctionCore core(
+      {.name = "step"}, {.refused = [&](const std::string& reason) { reasons.push_back(reason); }});
+  Tensor kept;
+  double_by(core, 4, [&] { kept = torch::ones({2}) + 1; });
+  EXPECT_TRUE(kept.equal(torch::full({2}, 2)));
+  ASSERT_EQ(reasons.size(), 1U);
+  EXPECT_NE(reasons[0].find("keeps a tensor of its own"), std::string::npos) << reasons[0];
 }
 
 TEST(FunctionGraphsTest, AreCountedAndLimited) {

@@ -25,6 +25,8 @@ class ElasticTest : public testing::Test {
                      std::map<std::string, int>{{"worker", static_cast<int>(replicas.size())}});
     for (const cluster::TaskId& task : cluster_->tasks()) {
       cluster_->set_environment(task, "STRATA_TEST_AWAIT", await);
+      // What is recorded knows the replicas: it is made anew when their number has changed.
+      cluster_->set_environment(task, "STRATA_TEST_GRAPHS", "1");
       if (shard) {
         cluster_->set_environment(task, "STRATA_TEST_IMPLEMENTATION", "WIRE");
         cluster_->set_environment(task, "STRATA_TEST_SHARD", "1");

@@ -42,6 +42,8 @@ std::unique_ptr<ProcessCluster> start(const std::string& mode, const Spread& rep
   for (const cluster::TaskId& task : cluster->tasks()) {
     cluster->set_arguments(task,
                            {std::to_string(replicas[static_cast<size_t>(task.index)]), folder});
+    // Against a run whose steps are as they are written.
+    cluster->set_environment(task, "STRATA_TEST_GRAPHS", "1");
   }
   cluster->start();
   return cluster;

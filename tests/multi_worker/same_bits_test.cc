@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 /// One report of all workers.
 std::string workers(const std::string& mode, const std::vector<int>& replicas,
                     const std::string& implementation = "AUTO", const std::string& wire = "socket",
-                    bool shard = false) {
+                    bool shard = false, bool graphs = false) {
   ProcessCluster cluster(STRATA_MULTI_WORKER_TRAINER, {mode},
                          {{"worker", static_cast<int>(replicas.size())}});
   for (const cluster::TaskId& task : cluster.tasks()) {
@@ -27,6 +27,7 @@ std::string workers(const std::string& mode, const std::vector<int>& replicas,
     cluster.set_environment(task, "STRATA_TEST_IMPLEMENTATION", implementation);
     cluster.set_environment(task, "STRATA_WIRE", wire);
     if (shard) cluster.set_environment(task, "STRATA_TEST_SHARD", "1");
+    if (graphs) cluster.set_environment(task, "STRATA_TEST_GRAPHS", "1");
     cluster.set_environment(task, "STRATA_LOG_LEVEL", "info");
   }
   cluster.start();
@@ -37,6 +38,9 @@ std::string workers(const std::string& mode, const std::vector<int>& replicas,
         << "): " << exit.output;
     EXPECT_NE(exit.output.find(", 8 replicas, wire " + wire + ";"), std::string::npos)
         << exit.output;
+    EXPECT_EQ(exit.output.find("\ngraphs ") != std::string::npos, graphs) << exit.output;
+    EXPECT_EQ(exit.output.find("\ngraphs 0"), std::string::npos) << exit.output;
+    EXPECT_EQ(exit.output.find("is not run as a graph"), std::string::npos) << exit.output;
     const std::string local = report_of(exit.output);
     if (report.empty()) report = local;
     EXPECT_EQ(local, report) << task.to_string();
@@ -50,6 +54,14 @@ TEST(SameBitsTest, Fit) {
   EXPECT_EQ(workers("fit", {4, 4}), expected);
   EXPECT_EQ(workers("fit", {3, 3, 2}), expected);
   EXPECT_EQ(workers("fit", {3, 3, 2}, "WIRE"), expected);
+}
+
+/// What one process computes as it is written, jobs of two and three do as graphs.
+TEST(SameBitsTest, FitByGraphs) {
+  const std::string expected = one_process("fit");
+  ASSERT_NE(expected, "");
+  EXPECT_EQ(workers("fit", {4, 4}, "AUTO", "socket", false, true), expected);
+  EXPECT_EQ(workers("fit", {3, 3, 2}, "WIRE", "socket", true, true), expected);
 }
 
 TEST(SameBitsTest, CustomLoop) {

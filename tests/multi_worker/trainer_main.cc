@@ -5,7 +5,8 @@
 // REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
 // the environment variable STRATA_TEST_IMPLEMENTATION, the liveness interval 2 s or
 // STRATA_TEST_LIVENESS_MS; with STRATA_TEST_AWAIT=<step> it waits there until a lost worker is
-// back. FOLDER: where it keeps its state and goes on from. It prints "starts at step N", "step N"
+// back. With STRATA_TEST_GRAPHS fit's steps are graphs from their third call on, and it prints "graphs
+// N"; without it so short a run has none. FOLDER: where it keeps its state and goes on from. It prints "starts at step N", "step N"
 // after each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was
 // measured, "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks
 // wrote.
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "core/sha256.h"
+#include "keras/training/step_graphs.h"
 #include "keras/training/training_run.h"
 #include "multi_worker/await_the_lost.h"
 #include "multi_worker/loop_step.h"
@@ -96,6 +98,8 @@ void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
+  const bool graphs = std::getenv("STRATA_TEST_GRAPHS") != nullptr;
+  if (graphs) model->graphs().record_at_once();
   std::vector<callbacks::CallbackRef> callbacks = {Steps(strategy)};
   const std::vector<std::string> files = {folder + "/log.csv", folder + "/best.weights.h5"};
   if (!folder.empty()) {
@@ -125,6 +129,7 @@ void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   state.push_back(
       model.predict(with_channel(mnist.test_dataset().take(65).batch(20)), {.verbose = 0}));
   report(state, accuracy);
+  if (graphs) say(str_cat("graphs ", model->graphs().tracing_count()));
   if (folder.empty()) return;
   model.save(folder + "/whole.keras");
   Sha256 sha;

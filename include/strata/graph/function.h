@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -31,6 +32,19 @@ struct FunctionOptions {
 };
 
 namespace graph {
+
+/// When a FunctionCore records, and what it does with a step that cannot be recorded. The default is
+/// strata::function's; keras's `fit` has another.
+struct RecordingPolicy {
+  /// The share of the time that a signature's calls have taken so far which recording it may take. A
+  /// signature that is called a few times is not recorded then, and no program is slower by more than
+  /// this share. Infinite: the second call records.
+  double share = std::numeric_limits<double>::infinity();
+  /// Gets the reason why a step cannot be recorded, once; every later call runs the step as it is
+  /// written. So does a step that keeps tensors for the program, which replays would not renew. Empty:
+  /// the reason is thrown. Threads: any.
+  std::function<void(const std::string& reason)> refused = {};
+};
 
 /// What `strata::function` is without the types of its arguments.
 class STRATA_API FunctionCore {
@@ -60,12 +74,18 @@ class STRATA_API FunctionCore {
     std::unique_ptr<Scratch> scratch_;
   };
 
-  explicit FunctionCore(FunctionOptions options);
+  explicit FunctionCore(FunctionOptions options, RecordingPolicy policy = {});
   ~FunctionCore();
+
+  /// With a finite share, registers what recordings need, if a call has asked for it. Call it between
+  /// calls, where no replica is at work. Cost: about 30 ms once a process, if it was asked for.
+  void prepare_to_record();
 
   void call(const Leaves& arguments, const Step& step, Result& result);
   int64_t tracing_count() const;
   std::vector<std::shared_ptr<const Graph>> graphs() const;
+  /// Drops all graphs; signatures are recorded anew.
+  void forget();
 
  private:
   struct Impl;

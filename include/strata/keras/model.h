@@ -18,8 +18,9 @@
 namespace strata::keras {
 
 namespace detail {
+class StepGraphs;
 class Trainer;
-}
+}  // namespace detail
 
 /// A batch, or a replica's part of it, split into inputs, labels and weights.
 struct Batch {
@@ -59,7 +60,10 @@ class STRATA_API ModelImpl : public LayerImpl {
   Strategy& strategy() const { return *strategy_; }
 
   /// Runs one step on a replica's part of a batch. By default: forward, compute_loss, minimize,
-  /// metrics. Threads: each replica, inside `run`; parts may have 0 rows.
+  /// metrics. Unless compiled with run_eagerly, a step that is called often is recorded and its
+  /// operators are replayed without this code (docs/function.md): code that is to run each time, such as
+  /// counting in a member, needs run_eagerly.
+  /// Threads: each replica, inside `run`; parts may have 0 rows.
   virtual void train_step(const Batch& batch);
   virtual void test_step(const Batch& batch);
   virtual Tensors predict_step(const Batch& batch);
@@ -76,6 +80,8 @@ class STRATA_API ModelImpl : public LayerImpl {
   /// @throws Error kFailedPrecondition: not compiled.
   optimizers::Optimizer& optimizer() const;
   detail::Trainer& trainer() const;
+  /// The graphs that `fit`, `evaluate` and `predict` run the steps as.
+  detail::StepGraphs& graphs() const { return *graphs_; }
 
  protected:
   void describe(ConfigWriter& config) const override;
@@ -83,6 +89,7 @@ class STRATA_API ModelImpl : public LayerImpl {
  private:
   friend class Model;
   Strategy* strategy_;
+  std::unique_ptr<detail::StepGraphs> graphs_;
   std::unique_ptr<detail::Trainer> trainer_;
 };
 

@@ -76,7 +76,8 @@ struct CompileOptions {
   PerOutputMetrics metrics = {};
   /// The same, with sample and class weights applied.
   PerOutputMetrics weighted_metrics = {};
-  /// The number of steps between two calls of the batch callbacks, in one `run`.
+  /// The number of steps between two calls of the batch callbacks, in one `run`: of `fit`, `evaluate`
+  /// and `predict`. Their batches are the first and the last of those steps.
   int64_t steps_per_execution = 1;
   /// The strategy, if the model was not made in its scope. It must be set before the model is
   /// built.
@@ -84,9 +85,12 @@ struct CompileOptions {
   /// For a model made under the dtype policy "mixed_float16": wraps the optimizer in a
   /// LossScaleOptimizer, unless it is one.
   bool auto_scale_loss = true;
-  /// Accepted for compatibility with Keras, and saved in files: strata has no graphs, so every step
-  /// runs as with run_eagerly. `compile` logs that jit_compile has no effect.
+  /// Keras's "auto": graphs are compiled where something can compile them. Nothing can yet, so true has
+  /// no effect, `compile` logs that, and graphs are replayed. Saved in files.
   bool jit_compile = false;
+  /// Every step runs as it is written. By default steps that are called often are recorded as graphs and
+  /// replayed, with the same bits, where each replica has the variables on the CPU; what cannot be
+  /// recorded runs as written, and a line in the log says why (docs/function.md).
   bool run_eagerly = false;
 };
 

@@ -4,12 +4,15 @@
 #include "keras/call_context.h"
 #include "keras/graph/functional.h"
 #include "keras/graph/sequential_impl.h"
+#include "keras/training/step_graphs.h"
 #include "keras/training/trainer.h"
 
 namespace strata::keras {
 
 ModelImpl::ModelImpl(LayerOptions options)
-    : LayerImpl(std::move(options)), strategy_(&get_strategy()) {}
+    : LayerImpl(std::move(options)),
+      strategy_(&get_strategy()),
+      graphs_(std::make_unique<detail::StepGraphs>(*this, /*run_eagerly=*/false)) {}
 ModelImpl::~ModelImpl() = default;
 
 std::vector<Layer> ModelImpl::layers() const {

@@ -204,7 +204,7 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
         channels.view(), weight, bias, arguments_.options.epsilon, get_replica_context());
     if (moments.count == 0) return {channels.back(output), {}, {}};
     return {channels.back(output), moments.mean.to(x.options()),
-            (moments.m2 / moments.count).to(x.options())};
+            strata::detail::over_count(moments.m2, moments).to(x.options())};
   }
 
   /// Keras's formulas, with its small number against empty masks.

@@ -1,11 +1,14 @@
 #include "strata/keras/layers/core.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/any.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "graph/host_call.h"
+#include "graph/inference_mode.h"
 #include "keras/fusion.h"
 #include "keras/layers/layer_class.h"
 
@@ -66,18 +69,34 @@ class EmbeddingImpl final : public keras::UnaryLayerImpl, public keras::detail::
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
     const bool is_index = given.scalar_type() == at::kInt || given.scalar_type() == at::kLong;
     const at::Tensor tokens = is_index ? given : given.to(at::kInt);
+    if (graph::tracing() && !graph::tracing_inference()) {
+      // Replays have the operator alone, whose error does not say whose it is.
+      graph::call_host("strata::check_tokens", {tokens}, {}, [this](const keras::Tensors& inputs) {
+        check_tokens(inputs[0]);
+        return keras::Tensors();
+      });
+    }
     at::Tensor y;
     try {
       y = at::embedding(table_->value(), tokens, /*padding_idx=*/-1,
                         /*scale_grad_by_freq=*/false, /*sparse=*/true);
     } catch (const c10::IndexError&) {
-      STRATA_CHECK(false, kOutOfRange, "[keras] Layer \"", name(), "\": got tokens from ",
-                   tokens.min().item<int64_t>(), " to ", tokens.max().item<int64_t>(),
-                   "; expected 0 <= token < input_dim = ", arguments_.input_dim);
+      check_tokens(tokens);
+      throw;
     }
     y = y.to(dtype().compute_dtype());
     add_activity_loss(arguments_.options.activity_regularizer, y);
     return y;
+  }
+
+  void check_tokens(const at::Tensor& tokens) const {
+    if (tokens.numel() == 0) return;
+    const auto [least, most] = at::aminmax(tokens);
+    const auto first = least.item<int64_t>();
+    const auto last = most.item<int64_t>();
+    STRATA_CHECK(first >= 0 && last < arguments_.input_dim, kOutOfRange, "[keras] Layer \"", name(),
+                 "\": got tokens from ", first, " to ", last,
+                 "; expected 0 <= token < input_dim = ", arguments_.input_dim);
   }
 
   keras::Shape compute_output_shape(const keras::Shape& input) const override {

@@ -9,10 +9,12 @@
 
 #include <utility>
 
+#include "graph/host_call.h"
 #include "graph/inference_mode.h"
 #include "keras/call_context.h"
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
+#include "keras/layers/masked_steps.h"
 #include "keras/layers/recurrent_visits.h"
 #include "runtime/context.h"
 #include "strata/keras/layer_registry.h"
@@ -198,51 +200,42 @@ std::optional<RNNImpl::Result> RNNImpl::all_steps(const at::Tensor& x, Tensors s
   if (gated == nullptr || !gated->may_take_all_steps()) return std::nullopt;
   const int64_t batch = x.size(0);
   const int64_t time = x.size(1);
-  kernels::SequenceSteps steps;
-  at::Tensor shown;   // [time, batch] which steps count
-  at::Tensor places;  // of them, among all
-  if (mask.defined()) {
-    shown = mask.to(at::kBool).t().contiguous();
-    const at::Tensor counts = shown.sum(1);
-    steps.sizes.assign(counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + time);
-    places = shown.flatten().nonzero().flatten();
-    if (places.numel() == 0) return std::nullopt;
-    steps.rows = places.remainder(batch);
-  } else {
-    steps.sizes.assign(static_cast<size_t>(time), batch);
-  }
-  at::Tensor rows = gated->dropped_inputs(x).transpose(0, 1).reshape({time * batch, x.size(2)});
-  if (words.defined() && !gated->drops_inputs()) {
-    steps.words = words.to(at::kLong).t().reshape({time * batch});
-  }
-  if (places.defined()) {
-    rows = rows.index_select(0, places);
-    if (steps.words.defined()) steps.words = steps.words.index_select(0, places);
-  }
-  const std::optional<at::Tensor> y = gated->all_steps(rows, steps, states);
-  if (!y) return std::nullopt;
-  Result result{.last = states[0], .sequence = {}, .states = std::move(states)};
-  if (mask.defined()) {
-    const at::Tensor has_output =
-        options_.zero_output_for_mask ? shown.select(0, time - 1) : shown.any(0);
-    result.last = at::where(has_output.unsqueeze(1), result.last, at::zeros({}, x.options()));
-  }
-  if (!options_.return_sequences) return result;
+  const auto by_rows = [&] {
+    return gated->dropped_inputs(x).transpose(0, 1).reshape({time * batch, x.size(2)});
+  };
+  const at::Tensor known = words.defined() && !gated->drops_inputs()
+                               ? words.to(at::kLong).t().reshape({time * batch})
+                               : at::Tensor();
+  const auto by_steps = [&](const at::Tensor& y) {
+    return y.view({time, batch, -1}).transpose(0, 1);
+  };
   if (!mask.defined()) {
-    result.sequence = y->view({time, batch, -1}).transpose(0, 1);
+    kernels::SequenceSteps steps;
+    steps.sizes.assign(static_cast<size_t>(time), batch);
+    steps.words = known;
+    const std::optional<at::Tensor> y = gated->all_steps(by_rows(), steps, states);
+    if (!y) return std::nullopt;
+    Result result{.last = states[0], .sequence = {}, .states = std::move(states)};
+    if (options_.return_sequences) result.sequence = by_steps(*y);
     return result;
   }
-  // Each step's row of y, or of its last step that counts; behind them all a row of zeros.
-  const int64_t none = y->size(0);
-  at::Tensor from = at::where(shown.flatten(), shown.flatten().cumsum(0) - 1, -1);
-  if (!options_.zero_output_for_mask) {
-    from = std::get<0>(from.view({time, batch}).cummax(0)).flatten();
+  const at::Tensor shown = mask.to(at::kBool).t().contiguous();
+  const MaskedOptions options{.sequence = options_.return_sequences,
+                              .zero_output = options_.zero_output_for_mask};
+  std::optional<MaskedOutputs> found;
+  if (graph::tracing()) {
+    found = masked_steps_in_trace(*cell_, {.training = training},
+                                  {.rows = by_rows(), .words = known, .states = std::move(states)},
+                                  shown, options);
+  } else {
+    const ShownSteps steps(shown);
+    if (steps.places.numel() == 0) return std::nullopt;
+    found = masked_steps(*gated, {.rows = by_rows(), .words = known, .states = std::move(states)},
+                         steps, options);
   }
-  from = at::where(from < 0, none, from);
-  result.sequence = at::cat({*y, at::zeros({1, y->size(1)}, x.options())})
-                        .index_select(0, from)
-                        .view({time, batch, -1})
-                        .transpose(0, 1);
+  if (!found) return std::nullopt;
+  Result result{.last = found->last, .sequence = {}, .states = std::move(found->states)};
+  if (options_.return_sequences) result.sequence = by_steps(found->sequence);
   return result;
 }
 

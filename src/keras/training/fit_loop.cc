@@ -9,6 +9,7 @@
 
 #include "keras/call_context.h"
 #include "keras/training/default_callbacks.h"
+#include "keras/training/step_graphs.h"
 #include "keras/training/trace_spans.h"
 #include "optim/losses/batch_rows.h"
 #include "runtime/replica_group.h"
@@ -60,10 +61,12 @@ losses::BatchRows rows_of_part(const Model& model, const Element& parts, int rep
   return rows;
 }
 
-/// `step` of each batch, for all of `batches` in one `run`.
+/// The training or test step of each batch, for all of `batches` in one `run`.
 void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
-             summary::TraceRecorder* trace, const std::function<void(const Batch&)>& step) {
+             summary::TraceRecorder* trace) {
   Trainer& trainer = model->trainer();
+  StepGraphs& graphs = model->graphs();
+  graphs.prepare();
   const TraceSpansGuard spans(trace);
   model->strategy().run([&] {
     const SpanObserverScope scope(spans.get());
@@ -72,11 +75,17 @@ void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
     const CallContextGuard context(
         {.training = training, .decided = true, .losses = &added, .trace = trace});
     const at::AutoGradMode gradients(training);
+    const StepGraphs::Step step = [&](const data::Example& part) {
+      const Batch batch = trainer.unpack(part);
+      training ? model->train_step(batch) : model->test_step(batch);
+      added.clear();
+      return Tensors();
+    };
     for (const Element& parts : batches) {
       added.clear();
       const losses::BatchRowsGuard rows(rows_of_part(model, parts, replica));
       const summary::TraceRecorder::Scope span(trace, training ? "train_step" : "test_step");
-      step(trainer.unpack(parts.get(replica)));
+      graphs.call(training ? StepKind::kTrain : StepKind::kTest, parts.get(replica), step);
     }
   });
 }
@@ -164,8 +173,7 @@ void check_length(const Model& model, int64_t steps_per_execution, int64_t cardi
 Logs one_batch(const Model& model, const data::Example& batch, bool training) {
   BatchFeed feed(without_sharding(model, Dataset::from_tensors(batch), 0), false);
   prepare(model, feed);
-  execute(model, feed.next(1, true), training, nullptr,
-          [&](const Batch& part) { training ? model->train_step(part) : model->test_step(part); });
+  execute(model, feed.next(1, true), training, nullptr);
   return Logs(model->trainer().results());
 }
 
@@ -198,6 +206,7 @@ History fit(const Model& model, const Dataset& data, FitOptions options) {
       return with_other_workers(model, [&] { return loop.run(&backed_up); });
     } catch (const Error& error) {
       if (!backed_up || !strategy.recover(error)) throw;
+      model->graphs().forget();  // they have the replicas of before
     }
   }
 }
@@ -362,7 +371,7 @@ void FitLoop::train_epoch() {
         feed_.next(limit == 0 ? at_once : std::min(at_once, limit - batch_), batch_ == 0);
     if (batches.empty()) break;
     tell(callbacks_, &callbacks::Callback::on_train_batch_begin, batch_);
-    execute(model_, batches, true, trace_, [&](const Batch& batch) { model_->train_step(batch); });
+    execute(model_, batches, true, trace_);
     const auto count = static_cast<int64_t>(batches.size());
     batch_ += count;
     train_steps_ += count;
@@ -435,7 +444,7 @@ Logs TestLoop::run() {
         feed_.next(max_steps_ == 0 ? at_once : std::min(at_once, max_steps_ - batch_), batch_ == 0);
     if (batches.empty()) break;
     tell(callbacks_, &callbacks::Callback::on_test_batch_begin, batch_);
-    execute(model_, batches, false, nullptr, [&](const Batch& batch) { model_->test_step(batch); });
+    execute(model_, batches, false, nullptr);
     batch_ += static_cast<int64_t>(batches.size());
     Logs logs = batch_logs(trainer, shared);
     tell(callbacks_, &callbacks::Callback::on_test_batch_end, batch_ - 1, logs);
@@ -451,10 +460,48 @@ Logs TestLoop::run() {
 PredictLoop::PredictLoop(Model model, const Dataset& data, PredictOptions options)
     : TrainingRun(std::move(model)),
       options_(std::move(options)),
+      at_once_(model_.compiled() == nullptr ? 1 : model_.compiled()->steps_per_execution),
       feed_(without_sharding(model_, data, data::kAutotune), false) {
-  check_length(model_, 1, feed_.cardinality(), options_.steps, "predict");
+  check_length(model_, at_once_, feed_.cardinality(), options_.steps, "predict");
   steps_ = known_steps(feed_.cardinality(), options_.steps);
   verbose_ = verbosity(model_, options_.verbose);
+}
+
+/// The outputs of each of `batches`, on each replica.
+PredictLoop::Predictions PredictLoop::execute(const BatchFeed::Parts& batches) {
+  const size_t inputs = model_->num_inputs();
+  StepGraphs& graphs = model_->graphs();
+  graphs.prepare();
+  const StepGraphs::Step step = [&](const data::Example& part) {
+    STRATA_CHECK(part.fields.size() >= inputs, kInvalidArgument, "[keras] Model '", model_.name(),
+                 "': predict got elements of ", part.fields.size(), " tensors; the model has ",
+                 inputs, " inputs");
+    return model_->predict_step(
+        {.x = {part.fields.begin(), part.fields.begin() + static_cast<long>(inputs)},
+         .y = {},
+         .sample_weight = {}});
+  };
+  return model_->strategy().run([&] {
+    const int replica = get_replica_context()->local_replica();
+    const at::NoGradGuard no_grad;
+    const CallContextGuard context({.decided = true});
+    std::vector<Tensors> outputs;
+    for (const Element& parts : batches) {
+      outputs.push_back(graphs.call(StepKind::kPredict, parts.get(replica), step));
+    }
+    return outputs;
+  });
+}
+
+/// Weights of a model that has none yet, by the first batch.
+void PredictLoop::build(const Element& first) {
+  if (model_->built()) return;
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < model_->num_inputs(); ++i) {
+    shapes.push_back(first.get(0)[static_cast<int64_t>(i)].sizes().vec());
+    shapes.back()[0] = kNone;
+  }
+  model_->strategy().scope([&] { model_->ensure_built(shapes); });
 }
 
 Tensors PredictLoop::run() {
@@ -462,42 +509,25 @@ Tensors PredictLoop::run() {
   add_default_callbacks(callbacks, verbose_);
   const ScopedCallbacks attached(callbacks, *this);
   tell(callbacks, &callbacks::Callback::on_predict_begin);
-  Strategy& strategy = model_->strategy();
-  const size_t inputs = model_->num_inputs();
+  const int64_t limit = options_.steps;
   std::vector<Tensors> outputs;  // by output, then batch
-  while (options_.steps == 0 || batch_ < options_.steps) {
-    auto batches = feed_.next(1, batch_ == 0);
+  while (limit == 0 || batch_ < limit) {
+    const auto batches =
+        feed_.next(limit == 0 ? at_once_ : std::min(at_once_, limit - batch_), batch_ == 0);
     if (batches.empty()) break;
-    if (!model_->built()) {
-      std::vector<Shape> shapes;
-      for (size_t i = 0; i < inputs; ++i) {
-        shapes.push_back(batches[0].get(0)[static_cast<int64_t>(i)].sizes().vec());
-        shapes.back()[0] = kNone;
-      }
-      strategy.scope([&] { model_->ensure_built(shapes); });
-    }
+    build(batches[0]);
     tell(callbacks, &callbacks::Callback::on_predict_batch_begin, batch_);
-    const auto parts = strategy.run(
-        [&](const data::Example& part) {
-          const at::NoGradGuard no_grad;
-          const CallContextGuard context({.decided = true});
-          STRATA_CHECK(part.fields.size() >= inputs, kInvalidArgument, "[keras] Model '",
-                       model_.name(), "': predict got elements of ", part.fields.size(),
-                       " tensors; the model has ", inputs, " inputs");
-          return model_->predict_step(
-              {.x = {part.fields.begin(), part.fields.begin() + static_cast<long>(inputs)},
-               .y = {},
-               .sample_weight = {}});
-        },
-        batches[0]);
-    outputs.resize(parts.get(0).size());
-    for (size_t o = 0; o < outputs.size(); ++o) {
-      std::vector<at::Tensor> rows;
-      for (const Tensors& part : parts.values()) rows.push_back(part.at(o));
-      outputs[o].push_back(strategy.gather(PerReplica<at::Tensor>(std::move(rows)), 0));
+    const Predictions predictions = execute(batches);
+    outputs.resize(predictions.get(0).at(0).size());
+    for (size_t b = 0; b < batches.size(); ++b) {
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        std::vector<at::Tensor> rows;
+        for (const auto& parts : predictions.values()) rows.push_back(parts.at(b).at(o));
+        outputs[o].push_back(model_->strategy().gather(PerReplica<at::Tensor>(std::move(rows)), 0));
+      }
     }
-    tell(callbacks, &callbacks::Callback::on_predict_batch_end, batch_);
-    ++batch_;
+    batch_ += static_cast<int64_t>(batches.size());
+    tell(callbacks, &callbacks::Callback::on_predict_batch_end, batch_ - 1);
   }
   STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
                "': predict got an empty dataset");

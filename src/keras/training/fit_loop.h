@@ -126,7 +126,14 @@ class PredictLoop final : public TrainingRun {
   std::vector<std::pair<std::string, Tracked>> state() override { return {}; }
 
  private:
+  using Element = DistributedDataset::Element;
+  using Predictions = PerReplica<std::vector<Tensors>>;
+
+  void build(const Element& first);
+  Predictions execute(const BatchFeed::Parts& batches);
+
   PredictOptions options_;
+  int64_t at_once_;
   BatchFeed feed_;
 };
 

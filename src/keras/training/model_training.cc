@@ -3,6 +3,7 @@
 
 #include "keras/training/default_callbacks.h"
 #include "keras/training/fit_loop.h"
+#include "keras/training/step_graphs.h"
 #include "strata/core/log.h"
 #include "strata/keras/model.h"
 #include "strata/optim/loss_scale_optimizer.h"
@@ -47,14 +48,15 @@ void Model::compile(CompileOptions options) const {
   }
   if (options.jit_compile) {
     STRATA_LOG(kWarning) << "[keras] Model '" << name()
-                         << "': compile got jit_compile=true, which has no effect: strata has no "
-                            "compiler of graphs; leave it out";
+                         << "': compile got jit_compile=true, which has no effect: there is no "
+                            "executor that compiles graphs, so they are replayed; leave it out";
   }
   if (options.auto_scale_loss && model.dtype().name() == "mixed_float16" && options.optimizer &&
       !options.optimizer->scales_dynamically()) {
     options.optimizer =
         std::make_shared<optimizers::LossScaleOptimizer>(options.optimizer.shared());
   }
+  model.graphs_ = std::make_unique<detail::StepGraphs>(model, options.run_eagerly);
   model.trainer_ = std::make_unique<detail::Trainer>(model, std::move(options));
 }
 

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/join.h"
+#include "graph/host_call.h"
 #include "keras/call_context.h"
 #include "keras/graph/node.h"
 #include "keras/penalties.h"
@@ -64,6 +65,33 @@ void check_outputs(const std::string& model, const char* what, size_t entries,
 double reported(const metrics::Metric& metric) {
   const at::Tensor values = metric.results();
   return values.numel() == 1 ? values.item<double>() : values.to(at::kDouble).mean().item<double>();
+}
+
+/// A tensor that operators take for the number it holds.
+at::Tensor as_number(const at::Tensor& scalar) {
+  scalar.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return scalar;
+}
+
+/// What multiplies the sum of each loss, so that the optimizer's division by all rows makes it the
+/// mean.
+/// @param sums  Over all replicas: the rows, then what divides each loss.
+Tensors loss_factors(const at::Tensor& sums, const std::vector<bool>& divides) {
+  const auto divide = [divides](const std::vector<at::Tensor>& given) {
+    std::vector<double> sum;
+    for (const at::Tensor& each : given[0].unbind()) sum.push_back(each.item<double>());
+    Tensors factors;
+    for (size_t i = 0; i < divides.size(); ++i) {
+      const double divisor = divides[i] ? sum[i + 1] : 1;
+      factors.push_back(
+          as_number(at::scalar_tensor(divisor > 0 ? sum[0] / divisor : 0, at::kDouble)));
+    }
+    return factors;
+  };
+  const std::vector<graph::HostResult> numbers(divides.size(), {{}, at::kDouble});
+  Tensors factors = graph::call_host("strata::loss_factors", {sums}, numbers, divide);
+  for (at::Tensor& factor : factors) factor = as_number(factor);
+  return factors;
 }
 
 template <typename Map>
@@ -168,6 +196,9 @@ Batch Trainer::unpack(const data::Example& example) const {
 }
 
 void Trainer::set_class_weight(const std::map<int64_t, double>& weights) {
+  if (weights == class_weights_) return;
+  model_.graphs().forget();  // they have the tensor
+  class_weights_ = weights;
   class_weight_ = at::Tensor();
   if (weights.empty()) return;
   STRATA_CHECK(weights.begin()->first >= 0, kInvalidArgument, "[keras] fit: got class_weight for ",
@@ -233,11 +264,11 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
                           : at::scalar_tensor(part.terms.count, at::kDouble));
     }
     const at::Tensor all = get_replica_context()->all_reduce(ReduceOp::kSum, at::stack(local));
-    std::vector<double> sums;
-    for (const at::Tensor& sum : all.unbind()) sums.push_back(sum.item<double>());
+    std::vector<bool> divides;
+    for (const Part& part : parts) divides.push_back(part.output->loss.divides());
+    const Tensors factors = loss_factors(all, divides);
     for (size_t i = 0; i < parts.size(); ++i) {
-      const double divisor = parts[i].output->loss.divides() ? sums[i + 1] : 1;
-      const at::Tensor value = parts[i].terms.sum * (divisor > 0 ? sums[0] / divisor : 0);
+      const at::Tensor value = parts[i].terms.sum * factors[i];
       // Values a row are as many on every replica.
       const bool none = parts[i].output->loss.reduction() == losses::Reduction::kNone;
       const double values = parts[i].terms.num_values;
@@ -270,13 +301,17 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
 void Trainer::minimize(const StepLoss& loss) {
   optimizer().minimize(loss.value, {.weight = loss.weight});
   if (constrained_.empty()) return;
-  get_replica_context()->merge_call([&](Strategy&) {
-    const at::NoGradGuard no_grad;
-    for (const Weight& weight : constrained_) {
-      Variable variable = weight.variable;
-      variable.assign(weight.constraint(variable.value()));
-    }
-  });
+  const auto constrain = [this](const std::vector<at::Tensor>&) {
+    get_replica_context()->merge_call([&](Strategy&) {
+      const at::NoGradGuard no_grad;
+      for (const Weight& weight : constrained_) {
+        Variable variable = weight.variable;
+        variable.assign(weight.constraint(variable.value()));
+      }
+    });
+    return std::vector<at::Tensor>();
+  };
+  graph::call_host("strata::constraints", {}, {}, constrain);
 }
 
 void Trainer::update_metrics(const Batch& batch, const LayerImpl::Outputs& outputs,
@@ -285,7 +320,12 @@ void Trainer::update_metrics(const Batch& batch, const LayerImpl::Outputs& outpu
   if (loss.weight == 0) return;
   const auto mean = [&](metrics::Mean& metric, const at::Tensor& sum) {
     if (sum.is_cpu()) {
-      metric.update(sum.item<double>() / loss.weight, loss.weight);
+      const auto update = [metric, weight = loss.weight](const std::vector<at::Tensor>& given) {
+        const at::NoGradGuard in_replays_too;
+        metrics::Mean(metric).update(given[0].item<double>() / weight, weight);
+        return std::vector<at::Tensor>();
+      };
+      graph::call_host("strata::mean_of_loss", {sum}, {}, update, {loss.weight});
     } else {
       metric.update(sum / loss.weight, at::full({}, loss.weight, sum.options()));
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,7 +67,8 @@ class Trainer {
   std::optional<metrics::Mean> mean_loss_;
   std::vector<Weight> regularized_;
   std::vector<Weight> constrained_;
-  at::Tensor class_weight_;
+  std::map<int64_t, double> class_weights_;
+  at::Tensor class_weight_;  ///< The same, by class.
 };
 
 }  // namespace strata::keras::detail
