@@ -504,7 +504,8 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
   const bool has_sparse = arguments.values.size() > inputs.size();
   Node node{.name = std::string(name),
             .host = has_sparse ? with_sparse_inputs(std::move(function), std::move(sparse))
-                               : std::move(function)};
+                               : std::move(function),
+            .keeps_arguments = held == HostInputs::kMayBeHeld};
   node.arguments.push_back(std::move(arguments));
   node.arguments.push_back({.kind = Operand::Kind::kNumber, .number = numbers});
   std::vector<at::Tensor> results;
