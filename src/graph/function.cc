@@ -9,6 +9,7 @@
 #include "graph/executor.h"
 #include "graph/host_call.h"
 #include "graph/passes.h"
+#include "graph/remote/step_runner.h"
 #include "graph/signature.h"
 #include "graph/trace_key.h"
 #include "graph/tracer.h"
@@ -20,6 +21,9 @@ namespace {
 
 /// More graphs on one replica than a program has on purpose: TensorFlow warns then, too.
 constexpr size_t kManyGraphs = 5;
+
+/// The second is compared with the first.
+constexpr int kRecordings = 2;
 
 std::vector<at::Tensor> detached(std::vector<at::Tensor> tensors) {
   for (at::Tensor& tensor : tensors) {
@@ -49,6 +53,7 @@ struct Entry {
 struct FunctionCore::Impl {
   std::shared_ptr<Entry> entry_of(const Leaves& arguments);
   void record(Entry& entry, const Leaves& arguments, const Step& step) STRATA_REQUIRES(entry.mutex);
+  Result call_elsewhere(StepRunner& runner, const Leaves& arguments, const Step& step);
 
   FunctionOptions options;
   std::atomic<int64_t> tracings = 0;
@@ -126,9 +131,27 @@ void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Ste
   ++entry.recordings;
 }
 
+/// On servers: it is recorded at once, since nothing of it runs here.
+FunctionCore::Result FunctionCore::Impl::call_elsewhere(StepRunner& runner, const Leaves& arguments,
+                                                        const Step& step) {
+  STRATA_CHECK(!options.run_eagerly, kUnimplemented, "[function] ", options.name,
+               ": got run_eagerly in a strategy with client = \"standalone\", whose servers run "
+               "graphs alone; leave it false");
+  const std::shared_ptr<Entry> entry = entry_of(arguments);
+  MutexLock lock(entry->mutex);
+  if (entry->recordings < kRecordings) record(*entry, arguments, step);
+  const std::shared_ptr<const Trace> trace = entry->trace;
+  Result result{.tensors = {}, .structure = entry->structure};
+  lock.unlock();
+  result.tensors = runner.run_step(trace, arguments.tensors);
+  return result;
+}
+
 FunctionCore::Result FunctionCore::call(const Leaves& arguments, const Step& step) {
-  constexpr int kRecordings = 2;
   // Within another function its operators are part of that one's graph.
+  if (StepRunner* const runner = step_runner(); runner != nullptr && !tracing()) {
+    return impl_->call_elsewhere(*runner, arguments, step);
+  }
   if (impl_->options.run_eagerly || tracing()) {
     Result result;
     result.tensors = step(arguments.tensors, result.structure);

@@ -427,8 +427,9 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
                                             const std::vector<at::Tensor>& inputs,
                                             const std::vector<HostResult>& layouts,
                                             HostFunction function,
-                                            const std::vector<double>& numbers) {
-  Node node{.name = std::string(name), .host = std::move(function)};
+                                            const std::vector<double>& numbers,
+                                            std::weak_ptr<HostSubject> subject) {
+  Node node{.name = std::string(name), .host = std::move(function), .subject = std::move(subject)};
   Operand arguments{.kind = Operand::Kind::kValues};
   for (const at::Tensor& input : inputs) arguments.values.push_back(value_of(input));
   node.arguments.push_back(std::move(arguments));

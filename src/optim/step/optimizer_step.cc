@@ -129,7 +129,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
                      update_together(id, given, weight);
                      return std::vector<at::Tensor>();
                    },
-                   {options.weight});
+                   {options.weight}, weak_from_this());
 }
 
 /// By all replicas: what counts, and meets others, so that a trace has it as one node.
