@@ -31,6 +31,8 @@ using Kind = Operand::Kind;
 constexpr double kMeanReduction = 1;
 constexpr double kLastReduction = 3;
 
+constexpr size_t kNamedOperators = 20;
+
 size_t place_in_step(ValueId id) { return static_cast<size_t>(id); }
 
 bool writes_argument(const c10::Argument& argument) {
@@ -65,6 +67,7 @@ class StepCheck {
     count_parts();
     for (size_t i = 0; i < graph_.values.size(); ++i) check_value(i);
     check_inputs();
+    refuse_unknown();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) find_writes(n);
     for (size_t n = 0; n < graph_.nodes.size(); ++n) check_node(n);
     for (const ValueId id : graph_.outputs) {
@@ -178,16 +181,32 @@ class StepCheck {
     require(seen.size() == inputs, "the list of inputs", "not all of them");
   }
 
+  /// All of them at once, for the one who has to write the step otherwise.
+  void refuse_unknown() const {
+    std::optional<size_t> first;
+    std::set<std::string> names;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const std::string& name = graph_.nodes[n].name;
+      const bool known =
+          step_.work[n].work != Work::kOperator || admission_of(name) != Admission::kRefused;
+      if (known) continue;
+      if (!first) first = n;
+      if (names.size() < kNamedOperators) names.insert(name);
+    }
+    if (!first) return;
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    refuse(ErrorCode::kUnimplemented, name_of(*first),
+           str_cat("is no operator that a server runs (in all: ", all, ")"),
+           "write this part of the step with others (docs/standalone.md has the list), or run it "
+           "without client = \"standalone\"");
+  }
+
   /// By the schema, whatever the step says.
   void find_writes(size_t n) {
     Node& node = graph_.nodes[n];
     node.written.clear();
     if (step_.work[n].work != Work::kOperator) return;
-    if (admission_of(node.name) == Admission::kRefused) {
-      refuse(ErrorCode::kUnimplemented, name_of(n), "is no operator that a server runs",
-             "write this part of the step with others (docs/standalone.md has the list), or run it "
-             "without client = \"standalone\"");
-    }
     const std::string fault = saved::fault_of_call(node);
     if (!fault.empty()) {
       refuse(ErrorCode::kInvalidArgument, name_of(n), fault,

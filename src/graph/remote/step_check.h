@@ -19,8 +19,8 @@ struct StepWorld {
     at::ScalarType dtype;
     std::vector<int64_t> sizes;
   };
-  std::vector<Held> states;
-  std::vector<std::vector<Parameter>> updates;  ///< Of each optimizer.
+  std::vector<Held> states = {};
+  std::vector<std::vector<Parameter>> updates = {};  ///< Of each optimizer.
   int64_t replicas = 1;
   uint64_t memory = 0;  ///< Bytes that its results may take together.
   uint64_t parts = 0;   ///< Values, nodes and operands that it may have.

@@ -2,6 +2,7 @@
 #include "graph/remote/step_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/checked_size.h"
@@ -30,14 +31,16 @@ class StepEncoding {
  public:
   StepEncoding(const Graph& graph, const std::function<StatePlace(const Value&)>& place,
                const std::function<int64_t(const Node&)>& update)
-      : graph_(graph), place_(place), update_(update) {}
+      : graph_(graph), place_(place), update_(update) {
+    for (size_t i = 0; i < graph_.values.size(); ++i) find_memory(i);
+  }
 
   std::string bytes() const {
     StepGraph message{.version = kStepVersion,
                       .name = graph_.name,
                       .inputs = wide_ids(graph_.inputs),
                       .outputs = wide_ids(graph_.outputs)};
-    for (const Value& each : graph_.values) message.values.push_back(value(each));
+    for (size_t i = 0; i < graph_.values.size(); ++i) message.values.push_back(value(i));
     for (size_t n = 0; n < graph_.nodes.size(); ++n) message.nodes.push_back(node(n));
     std::string out;
     detail::write_message(message, out);
@@ -45,18 +48,44 @@ class StepEncoding {
   }
 
  private:
-  StepValue value(const Value& value) const {
+  /// A value's memory is a tensor of the session, where the program may have had several in one, and
+  /// offsets count from its begin.
+  void find_memory(size_t i) {
+    const Value& value = graph_.values[i];
+    Place& place = places_.emplace_back();
+    place.memory = static_cast<ValueId>(i);
+    if (value.tensor.defined()) {
+      const StatePlace found = place_(value);
+      place.state = found.state;
+      place.shift = value.offset - found.offset;
+      place.memory = first_of_.emplace(found.state, place.memory).first->second;
+    } else if (value.memory != static_cast<ValueId>(i)) {
+      const Place& viewed = places_[static_cast<size_t>(viewed_by(value))];
+      place.shift = viewed.shift;
+      place.memory = viewed.memory;
+    }
+  }
+
+  /// The value that a result is a view of: its node's first tensor, which is before it.
+  ValueId viewed_by(const Value& value) const {
+    for (const Operand& each : graph_.nodes[static_cast<size_t>(value.node)].arguments) {
+      if (!each.values.empty()) return each.values[0];
+    }
+    return value.memory;
+  }
+
+  StepValue value(size_t i) const {
+    const Value& value = graph_.values[i];
+    const Place& place = places_[i];
     StepValue made{.value = {.kind = static_cast<uint64_t>(value.kind),
                              .dtype = static_cast<uint64_t>(value.dtype),
                              .sizes = value.sizes,
                              .strides = value.strides,
-                             .offset = value.offset,
-                             .memory = value.memory,
-                             .node = value.node}};
+                             .offset = value.offset - place.shift,
+                             .memory = place.memory,
+                             .node = value.node},
+                   .state = place.state};
     if (value.tensor.defined()) {
-      const StatePlace found = place_(value);
-      made.state = found.state;
-      made.value.offset = found.offset;
       made.number = value.tensor.unsafeGetTensorImpl()->is_wrapped_number();
     }
     return made;
@@ -113,7 +142,15 @@ class StepEncoding {
     return made;
   }
 
+  struct Place {
+    int64_t state = 0;
+    ValueId memory = kNoValue;
+    int64_t shift = 0;  // of its offset
+  };
+
   const Graph& graph_;
+  std::vector<Place> places_;            // by value
+  std::map<int64_t, ValueId> first_of_;  // by tensor of the session
   const std::function<StatePlace(const Value&)>& place_;
   const std::function<int64_t(const Node&)>& update_;
 };

@@ -396,6 +396,23 @@ Results addmm_backward(const CallView& call, std::string& why) {
   return results;
 }
 
+// strata::scaled_sum(values, divisor)
+Results scaled_sum(const CallView& call, std::string& why) {
+  const Value& values = *call.tensor(0);
+  if (!is_single_or_double(values)) return refused(why, "values of another dtype");
+  return {{ExpectedResult{values.dtype, {}}}};
+}
+
+// strata::scaled_sum_backward(gradient, sizes, divisor): one number, expanded
+Results scaled_sum_backward(const CallView& call, std::string& why) {
+  const Value& gradient = *call.tensor(0);
+  const std::vector<int64_t> sizes = call.integers(1);
+  if (!is_single_or_double(gradient) || !is_contiguous(gradient) || sizes.size() > 64) {
+    return refused(why, "a gradient that does not fit");
+  }
+  return {{ExpectedResult{gradient.dtype, sizes}}};
+}
+
 // --- Metrics
 
 // strata::add_to_mean_(total, count, values, weight?, inner)
@@ -477,6 +494,8 @@ const std::map<std::string_view, StepRule>& step_rules() {
       {"strata::addmm_backward", addmm_backward},
       {"strata::argmax_matches", argmax_matches},
       {"strata::scale_rows", scale_rows},
+      {"strata::scaled_sum", scaled_sum},
+      {"strata::scaled_sum_backward", scaled_sum_backward},
       {"strata::scale_rows_", scale_rows},
       {"strata::softmax_cross_entropy", cross_entropy},
   };
@@ -510,11 +529,11 @@ const std::set<std::string_view>& checked_operators() {
       "silu_backward", "softplus_backward", "tanh_backward", "threshold_backward",
       "max_pool2d_with_indices", "avg_pool2d", "avg_pool2d_backward", "nll_loss_forward",
       // Shapes.
-      "_to_copy", "_unsafe_view", "alias", "as_strided", "cat", "clone", "constant_pad_nd", "copy_",
-      "detach", "expand", "fill_", "lift_fresh", "permute", "repeat", "select", "select_backward",
-      "slice", "slice_backward", "split", "split_with_sizes", "squeeze", "stack", "t", "transpose",
-      "tril", "triu", "unbind", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "view",
-      "zero_",
+      "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "as_strided", "cat", "clone",
+      "constant_pad_nd", "copy_", "detach", "expand", "fill_", "lift_fresh", "permute", "repeat",
+      "select", "select_backward", "slice", "slice_backward", "split", "split_with_sizes",
+      "squeeze", "stack", "t", "transpose", "tril", "triu", "unbind", "unsafe_split",
+      "unsafe_split_with_sizes", "unsqueeze", "view", "zero_",
       // New tensors.
       "arange", "full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like",
       "scalar_tensor", "zeros", "zeros_like",
