@@ -148,10 +148,10 @@ FunctionCore::Result FunctionCore::Impl::call_elsewhere(StepRunner& runner, cons
 }
 
 FunctionCore::Result FunctionCore::call(const Leaves& arguments, const Step& step) {
-  // Within another function its operators are part of that one's graph.
   if (StepRunner* const runner = step_runner(); runner != nullptr && !tracing()) {
     return impl_->call_elsewhere(*runner, arguments, step);
   }
+  // Within another function its operators are part of that one's graph.
   if (impl_->options.run_eagerly || tracing()) {
     Result result;
     result.tensors = step(arguments.tensors, result.structure);

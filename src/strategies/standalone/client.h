@@ -127,7 +127,7 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
   bool connected_ = false;
   bool closed_ = false;
   uint64_t runs_ = 0;
-  bool stale_ = false;  // the servers have run since the last fetch
+  bool stale_ STRATA_GUARDED_BY(mutex_) = false;  // the servers have run since the last fetch
   std::vector<State> states_;
   std::map<std::vector<const void*>, size_t> memories_;  // by the storages of all replicas
   std::vector<std::shared_ptr<optimizers::ShippedUpdate>> updates_;
