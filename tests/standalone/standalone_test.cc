@@ -159,13 +159,13 @@ TEST(StandaloneTest, AKilledClientContinues) {
     std::vector<std::string> arguments = {"cnn", std::to_string(steps), file};
     arguments.insert(arguments.end(), servers.addresses().begin(), servers.addresses().end());
     const auto after =
-        killed < kills ? std::optional<int>(static_cast<int>(random() % 700)) : std::nullopt;
+        killed < kills ? std::optional<int>(static_cast<int>(random() % 80)) : std::nullopt;
     outcome = test::run_program(STRATA_STANDALONE_CLIENT, arguments, after);
     if (outcome.signal != SIGKILL) break;
     ++killed;
   }
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_GT(killed, 0);
+  EXPECT_GE(killed, kills / 2);
   EXPECT_EQ(outcome.sha256(), test::train_here("cnn", steps)) << killed << " kills";
 }
 
