@@ -8,7 +8,8 @@
 # STRATA_SOAK_COORDINATOR (1000, threads) and STRATA_SOAK_COORDINATOR_FAULTS (200, processes) coordinators come and go,
 # STRATA_SOAK_PS_FAULTS (500, a tenth of them processes) jobs with parameter servers lose tasks or links, and
 # STRATA_SOAK_LIMITS (100) and STRATA_SOAK_SIGNALS (300) jobs are short of memory and disk, or stopped, and STRATA_FUZZ_STRANGERS
-# (10000) send noise to a cluster. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files and STRATA_FUZZ_GRAPHS (10000)
+# (10000) send noise to a cluster. A standalone client is killed STRATA_SOAK_CLIENT_KILLS times (50), and servers get STRATA_FUZZ_STEPS
+# (10000) damaged steps. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files and STRATA_FUZZ_GRAPHS (10000)
 # damaged graphs are read; STRATA_FUZZ_SEED=n repeats them. Where the preset `fuzz` is built, a quarter of the time is the fuzz targets'
 # (scripts/fuzz.sh, which adds their inputs up from run to run).
 set -euo pipefail
@@ -50,6 +51,12 @@ fi
 if [ -x "$build/strata_multi_worker_defaults_test" ]; then
   echo "soak: jobs with nothing set, however they are started"
   STRATA_SOAK_DEFAULTS=1 "$build/strata_multi_worker_defaults_test"
+fi
+if [ -x "$build/strata_standalone_test" ]; then
+  echo "soak: standalone clients that are killed, damaged steps and messages"
+  STRATA_SOAK_CLIENT_KILLS=${STRATA_SOAK_CLIENT_KILLS:-50} STRATA_SOAK_SEED=$kill_seed \
+    "$build/strata_standalone_test" --gtest_filter='*AKilledClientContinues'
+  STRATA_FUZZ_STEPS=${STRATA_FUZZ_STEPS:-10000} STRATA_FUZZ_SEED=$kill_seed "$build/strata_standalone_messages_test"
 fi
 if [ -x "$build/strata_stress_test" ]; then
   echo "soak: jobs under limits and signals"

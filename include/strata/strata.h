@@ -145,6 +145,7 @@
 #include "strata/strategies/replicate.h"
 #include "strata/strategies/run_main.h"
 #include "strata/strategies/server_embedding.h"
+#include "strata/strategies/standalone.h"
 #include "strata/strategies/strategy.h"
 #include "strata/summary/event_reader.h"
 #include "strata/summary/recording.h"

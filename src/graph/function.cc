@@ -15,6 +15,7 @@
 #include "graph/executor.h"
 #include "graph/host_call.h"
 #include "graph/passes.h"
+#include "graph/remote/step_runner.h"
 #include "graph/signature.h"
 #include "graph/trace_key.h"
 #include "graph/tracer.h"
@@ -43,6 +44,9 @@ std::string reason_of(const std::exception& error) {
   const auto* const from_libtorch = dynamic_cast<const c10::Error*>(&error);
   return from_libtorch != nullptr ? from_libtorch->what_without_backtrace() : error.what();
 }
+
+/// The second is compared with the first.
+constexpr int kRecordings = 2;
 
 std::vector<at::Tensor> detached(std::vector<at::Tensor> tensors) {
   for (at::Tensor& tensor : tensors) {
@@ -84,6 +88,8 @@ struct FunctionCore::Impl {
   bool try_to_record(Entry& entry, const Leaves& arguments, const Step& step)
       STRATA_REQUIRES(entry.mutex);
   void give_up(const std::string& reason);
+  void call_elsewhere(StepRunner& runner, const Leaves& arguments, const Step& step,
+                      Result& result);
 
   FunctionOptions options;
   RecordingPolicy policy;
@@ -176,6 +182,21 @@ void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Ste
   ++entry.recordings;
 }
 
+/// On servers: it is recorded at once, since nothing of it runs here.
+void FunctionCore::Impl::call_elsewhere(StepRunner& runner, const Leaves& arguments,
+                                        const Step& step, Result& result) {
+  STRATA_CHECK(!options.run_eagerly, kUnimplemented, "[function] ", options.name,
+               ": got run_eagerly in a strategy with client = \"standalone\", whose servers run "
+               "graphs alone; leave it false");
+  const std::shared_ptr<Entry> entry = entry_of(arguments);
+  MutexLock lock(entry->mutex);
+  if (entry->recordings < kRecordings) record(*entry, arguments, step);
+  const std::shared_ptr<const Trace> trace = entry->trace;
+  result.structure = entry->structure;
+  lock.unlock();
+  result.tensors = runner.run_step(trace, arguments.tensors);
+}
+
 FunctionCore::ScratchLease::ScratchLease() {
   auto& free = free_scratch();
   if (free.empty()) {
@@ -230,7 +251,9 @@ void FunctionCore::Impl::give_up(const std::string& reason) {
 }
 
 void FunctionCore::call(const Leaves& arguments, const Step& step, Result& result) {
-  constexpr int kRecordings = 2;
+  if (StepRunner* const runner = step_runner(); runner != nullptr && !tracing()) {
+    return impl_->call_elsewhere(*runner, arguments, step, result);
+  }
   const auto as_written = [&] {
     auto structure = std::make_shared<std::any>();
     result.tensors = step(arguments.tensors, *structure);

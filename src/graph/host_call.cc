@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 
 #include "graph/tracer.h"
 
@@ -17,9 +18,10 @@ bool tracing() { return Tracer::active(); }
 std::vector<at::Tensor> call_host(std::string_view name, const std::vector<at::Tensor>& inputs,
                                   const std::vector<HostResult>& results,
                                   const HostFunction& function, const std::vector<double>& numbers,
-                                  HostInputs held) {
+                                  HostInputs held, std::weak_ptr<HostSubject> subject) {
   if (!tracing()) return function(inputs);
-  return Tracer::current().record_host(name, inputs, results, function, numbers, held);
+  return Tracer::current().record_host(name, inputs, results, function, numbers, held,
+                                       std::move(subject));
 }
 
 void refuse_in_trace(std::string_view what, std::string_view hint) {

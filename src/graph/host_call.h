@@ -30,12 +30,14 @@ enum class HostInputs {
 /// replica. For work that meets other threads or processes, or that counts, and so cannot be a list
 /// of operators.
 /// @param numbers  That `function` has from the program and that have to be the same in every call.
+/// @param subject  The object that it is a call of, if another process can make one like it.
 STRATA_API std::vector<at::Tensor> call_host(std::string_view name,
                                              const std::vector<at::Tensor>& inputs,
                                              const std::vector<HostResult>& results,
                                              const HostFunction& function,
                                              const std::vector<double>& numbers = {},
-                                             HostInputs held = HostInputs::kMayBeHeld);
+                                             HostInputs held = HostInputs::kMayBeHeld,
+                                             std::weak_ptr<HostSubject> subject = {});
 
 /// @throws Error  kFailedPrecondition, in a trace: `what` cannot be recorded, and `hint`.
 STRATA_API void refuse_in_trace(std::string_view what, std::string_view hint);

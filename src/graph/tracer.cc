@@ -485,7 +485,8 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
                                             const std::vector<at::Tensor>& inputs,
                                             const std::vector<HostResult>& layouts,
                                             HostFunction function,
-                                            const std::vector<double>& numbers, HostInputs held) {
+                                            const std::vector<double>& numbers, HostInputs held,
+                                            std::weak_ptr<HostSubject> subject) {
   Operand arguments{.kind = Operand::Kind::kValues};
   SparseLayouts sparse(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -505,7 +506,8 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
   Node node{.name = std::string(name),
             .host = has_sparse ? with_sparse_inputs(std::move(function), std::move(sparse))
                                : std::move(function),
-            .keeps_arguments = held == HostInputs::kMayBeHeld};
+            .keeps_arguments = held == HostInputs::kMayBeHeld,
+            .subject = std::move(subject)};
   node.arguments.push_back(std::move(arguments));
   node.arguments.push_back({.kind = Operand::Kind::kNumber, .number = numbers});
   std::vector<at::Tensor> results;

@@ -66,7 +66,8 @@ class Tracer {
 
   std::vector<at::Tensor> record_host(std::string_view name, const std::vector<at::Tensor>& inputs,
                                       const std::vector<HostResult>& layouts, HostFunction function,
-                                      const std::vector<double>& numbers, HostInputs held);
+                                      const std::vector<double>& numbers, HostInputs held,
+                                      std::weak_ptr<HostSubject> subject);
 
   /// @throws Error  kFailedPrecondition: always; with the function's name and the last operator.
   [[noreturn]] void refuse(const std::string& what, const std::string& hint) const;

@@ -10,6 +10,7 @@
 #include "optim/step/dynamic_scale.h"
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
+#include "optim/step/shipped_update.h"
 #include "optim/step/step.h"
 #include "runtime/gradient_hooks.h"
 #include "runtime/replica_group.h"
@@ -19,7 +20,9 @@ namespace strata::optimizers {
 
 /// What is behind an Optimizer: options, variables and state in optimizer.cc, a step in
 /// optimizer_step.cc.
-class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<Impl> {
+class Optimizer::Impl : public RunObserver,
+                        public ShippedUpdate,
+                        public std::enable_shared_from_this<Impl> {
  public:
   /// @throws Error kInvalidArgument: options outside their range.
   Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options);
@@ -40,6 +43,15 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void on_run_end(int) override {}
   void on_resize() override;
   void reconnected() override { on_resize(); }
+
+  Json shipped_options() const override;
+  std::string why_not_shipped() const override;
+  const std::vector<Variable>& shipped_variables() const override { return variables_; }
+  double next_rate() const override { return options_.learning_rate(iterations_); }
+  int64_t finished() const override { return iterations_; }
+  void set_finished(int64_t iterations) override { iterations_ = iterations; }
+  std::vector<std::pair<std::string, at::Tensor>> shipped_slots() const override { return slots(); }
+  void set_shipped_slot(size_t index, const at::Tensor& value) override { set_slot(index, value); }
 
   bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 

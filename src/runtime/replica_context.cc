@@ -108,7 +108,8 @@ at::Tensor all_reduce_here(const ReplicaContext& context, ReduceOp op, const at:
                           [&context, op](const std::vector<at::Tensor>& values) {
                             const at::Tensor sum = all_reduce_values(context, op, values[0]);
                             return std::vector<at::Tensor>{sum.contiguous()};
-                          })[0];
+                          },
+                          {static_cast<double>(op)})[0];
 }
 
 class AllReduce : public torch::autograd::Function<AllReduce> {
@@ -181,7 +182,8 @@ at::Tensor gather_here(const ReplicaContext& context, const at::Tensor& value, i
                           [&context, axis](const std::vector<at::Tensor>& values) {
                             const at::Tensor all = gather_values(context, values[0], axis);
                             return std::vector<at::Tensor>{all.contiguous()};
-                          })[0];
+                          },
+                          {static_cast<double>(axis)})[0];
 }
 
 class AllGather : public torch::autograd::Function<AllGather> {

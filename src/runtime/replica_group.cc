@@ -335,6 +335,10 @@ void ReplicaGroup::mend_in_turn() const {
   if (communicator() != nullptr && communicator()->has_failed() && owner_) owner_->do_mend();
 }
 
+void ReplicaGroup::refresh() const {
+  if (options_.functions_only && owner_ != nullptr) owner_->do_refresh();
+}
+
 std::shared_ptr<StopConsensus> ReplicaGroup::make_stop_consensus() const {
   return owner_ ? owner_->do_make_stop_consensus() : nullptr;
 }

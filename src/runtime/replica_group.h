@@ -73,6 +73,8 @@ struct ReplicaGroupOptions {
   /// process may use.
   std::vector<int> cores = {};
   ReplicaOptions replicas = {};
+  /// `Strategy::run` takes functions (strata::function) alone, since what they record runs elsewhere.
+  bool functions_only = false;
   /// Enables the caching allocator for CPU tensors, and faster kernels in replica functions.
   bool use_cpu_kernels = true;
 };
@@ -98,6 +100,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   const std::string& name() const { return options_.name; }
   /// The replicas of all processes.
   int num_replicas() const;
+  /// Brings the values of variables up to date, if replicas are elsewhere; before a read outside `run`.
+  void refresh() const;
   /// The replicas of this process.
   int num_local_replicas() const { return static_cast<int>(options_.devices.size()); }
   /// The id of the replica with this local number.

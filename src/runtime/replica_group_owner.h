@@ -30,6 +30,8 @@ class STRATA_API ReplicaGroupOwner {
   /// `ReplicaGroup::reconnect`. By default a failed communicator stays.
   /// @throws Error  the reason why no further call is possible.
   virtual void do_mend() {}
+  /// See ReplicaGroup::refresh.
+  virtual void do_refresh() {}
   /// See ReplicaGroup::make_stop_consensus.
   virtual std::shared_ptr<StopConsensus> do_make_stop_consensus() { return nullptr; }
 };

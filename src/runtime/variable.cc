@@ -268,6 +268,7 @@ at::Tensor Variable::value() const {
                state.group()->name(), " and was read by a replica of ", context.group->name(),
                "; Mixing different tf.distribute.Strategy objects is not possible");
   const ReplicaGroup& group = *state.group();
+  group.refresh();
   if (!state.on_read() || group.num_replicas() == 1) return state.central();
   // The others are somewhere else, and a checkpoint is to bring the value.
   if (group.options().late_joiner) return state.replicas()[0].clone();

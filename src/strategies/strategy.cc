@@ -96,6 +96,13 @@ void Strategy::require_own(std::string_view call) const {
   detail::require_unmixed(*group_, call);
 }
 
+void Strategy::require_runnable(bool is_function) const {
+  STRATA_CHECK(
+      is_function || !group_->options().functions_only, kFailedPrecondition, "[", name(),
+      "] run: got a function of the program with client = \"standalone\", whose servers run "
+      "graphs alone; pass it as strategy.run(strata::function(step), ...), made once");
+}
+
 Strategy::Strategy(ReplicaGroupOptions options)
     : Strategy(std::make_shared<ReplicaGroup>(std::move(options))) {}
 
@@ -110,6 +117,7 @@ class Strategy::Owner final : public ReplicaGroupOwner {
     return strategy_.do_step_failed(status, when);
   }
   void do_mend() override { strategy_.do_mend(); }
+  void do_refresh() override { strategy_.do_refresh(); }
   std::shared_ptr<StopConsensus> do_make_stop_consensus() override {
     return strategy_.do_make_stop_consensus();
   }

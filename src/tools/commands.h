@@ -32,6 +32,9 @@ int launch_main(int argc, char** argv);
 /// `strata certs DIR ...`. @return the exit status.
 int certs_main(int argc, char** argv);
 
+/// `strata server --listen HOST:PORT`. @return the exit status.
+int server_main(int argc, char** argv);
+
 /// `strata new DIR`. @return the exit status.
 int new_main(int argc, char** argv);
 

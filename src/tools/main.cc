@@ -18,6 +18,7 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"launch", "run a program as a cluster on this machine", strata::tools::launch_main},
     Command{"certs", "make a job's certificates, or check them", strata::tools::certs_main},
+    Command{"server", "run steps for standalone clients", strata::tools::server_main},
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},
     Command{"export", "write a Keras model as ONNX", strata::tools::export_main},
     Command{"engine", "find libtorch, or install it", strata::tools::engine_main},

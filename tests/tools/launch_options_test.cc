@@ -77,7 +77,7 @@ TEST(TaskListTest, JobsWithSoManyTasksEach) {
   EXPECT_EQ(names(parse_task_list("worker=2,ps=1", "x")), "worker:0 worker:1 ps:0");
   EXPECT_EQ(names(parse_task_list("chief:1,evaluator:1", "x")), "chief:0 evaluator:0");
   const std::string expected =
-      "\"; expected chief, worker, ps or evaluator with a number, as in worker=4,ps=2";
+      "\"; expected chief, worker, ps, evaluator or client with a number, as in worker=4,ps=2";
   for (const char* part : {"", "worker", "worker=", "worker=0", "worker=-1", "worker=two",
                            "master=1", "worker=100001"}) {
     expect_error([&] { (void)parse_task_list(str_cat("ps=1,", part), "--tasks"); },

@@ -61,6 +61,12 @@ struct Operand {
 /// @return As many tensors as were recorded, laid out as was said then.
 using HostFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
+/// What a host function belongs to, for those that send steps to other processes.
+class STRATA_API HostSubject {
+ public:
+  virtual ~HostSubject() = default;
+};
+
 struct Node {
   /// An operator's name and overload, "aten::add_.Tensor"; a host function's, "strata::all_reduce".
   std::string name;
@@ -71,6 +77,8 @@ struct Node {
   /// Of a host function: it may hold its arguments after the run.
   bool keeps_arguments = true;
   std::vector<ValueId> written = {};  ///< Arguments whose memory it writes.
+  /// Of a host function: the object that it is a call of, such as an optimizer.
+  std::weak_ptr<HostSubject> subject = {};
 };
 
 /// A step as operators below autograd: forward, backward and update alike. Nodes are in the order of

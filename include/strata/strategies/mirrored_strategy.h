@@ -9,9 +9,14 @@
 
 #include "strata/core/export.h"
 #include "strata/runtime/cross_device_ops.h"
+#include "strata/strategies/standalone.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
+
+namespace standalone {
+class StandaloneClient;
+}
 
 struct MirroredOptions {
   // Results.
@@ -22,6 +27,11 @@ struct MirroredOptions {
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};  ///< Null: chosen for the devices.
   /// The limit of a wait between replicas.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+
+  /// "standalone": the replicas are on `standalone.servers`, `devices` on each (default: {"cpu:0"}), and
+  /// `run` takes a strata::function alone, whose graph they run (docs/standalone.md).
+  ClientMode client = {};
+  StandaloneOptions standalone = {};
 
   // Performance.
   ReplicaOptions replicas = {};
@@ -35,7 +45,33 @@ class STRATA_API MirroredStrategy : public Strategy {
  public:
   /// @throws Error  kInvalidArgument: a device named twice, or not a device name.
   ///                kNotFound: no such device; tells how to make logical ones.
+  /// With client = "standalone" also as wire::Transport::connect; kNotFound: the servers do not have the
+  ///   session.
   explicit MirroredStrategy(const MirroredOptions& options = {});
+
+  // Of client = "standalone"; in another strategy they do nothing.
+
+  /// Names the session for a client that takes its place (StandaloneOptions::session).
+  std::string session() const;
+  /// How many runs the session has made: those of clients before, too. A client that resumes continues
+  /// behind them; its first call of each function brings the session's values.
+  uint64_t runs() const;
+  /// Brings variables, slots and buffers from the servers, if they have run since. `Variable::value`
+  /// outside `run` does so by itself; call it before saving a checkpoint, or reading modules or slots.
+  /// Cost: their bytes. @throws Error  the servers' and the connections'.
+  void fetch();
+  /// Sends all of them, after a checkpoint was restored. A variable that was written outside `run` is sent
+  /// before the next run by itself.
+  void push();
+  /// Ends the session; without it the servers keep it for a while after the client's end.
+  void close();
+
+ private:
+  MirroredStrategy(const MirroredOptions& options,
+                   std::shared_ptr<standalone::StandaloneClient> client);
+  void do_refresh() override;
+
+  std::shared_ptr<standalone::StandaloneClient> client_;
 };
 
 }  // namespace strata

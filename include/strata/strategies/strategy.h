@@ -24,6 +24,8 @@
 
 namespace strata {
 
+template <typename Fn>
+class Function;
 struct ReplicaGroupOptions;
 class ReplicaGroupOwner;
 struct ReplicateOptions;
@@ -40,6 +42,12 @@ template <typename T>
 typename std::vector<T>::const_reference part_of(const PerReplica<T>& values, int replica) {
   return values.get(replica);
 }
+
+/// Whether T is what strata::function makes.
+template <typename T>
+inline constexpr bool kIsFunction = false;
+template <typename Fn>
+inline constexpr bool kIsFunction<Function<Fn>> = true;
 
 template <typename T>
 void check_replicas(const T&, int, const std::string&) {}
@@ -106,6 +114,7 @@ class STRATA_API Strategy {
   ///         (core/interrupt.h).
   template <typename Fn, typename... Arguments>
   auto run(Fn&& fn, const Arguments&... arguments) {
+    require_runnable(detail::kIsFunction<std::decay_t<Fn>>);
     (detail::check_replicas(arguments, num_local_replicas(), name()), ...);
     using Result =
         std::decay_t<std::invoke_result_t<Fn&, decltype(detail::part_of(arguments, 0))...>>;
@@ -213,6 +222,7 @@ class STRATA_API Strategy {
   // See ReplicaGroupOwner.
   virtual Status do_step_failed(const Status& status, const std::string& when);
   virtual void do_mend() {}
+  virtual void do_refresh() {}
   virtual std::shared_ptr<StopConsensus> do_make_stop_consensus();
 
   static Strategy* owner_of(const ReplicaGroup& group);  // null: it no longer exists
@@ -221,6 +231,7 @@ class STRATA_API Strategy {
   void run_replicas(const std::function<void(ReplicaContext&)>& body);
   std::shared_ptr<void> enter_scope() const;
   void require_own(std::string_view call) const;
+  void require_runnable(bool is_function) const;
 
   friend STRATA_API Strategy& detail::strategy_of(const ReplicaGroup& group);
   friend STRATA_API Strategy& get_strategy();

@@ -79,6 +79,10 @@ bool fits(const Operand& operand, const c10::Type& type) {
 
 std::string fault_of_node(const Node& node) {
   if (node.host || !is_known(node.name)) return "is no operator that saved graphs may have";
+  return fault_of_call(node);
+}
+
+std::string fault_of_call(const Node& node) {
   const size_t dot = node.name.find('.');
   const auto op = c10::Dispatcher::singleton().findSchema(
       {node.name.substr(0, dot), dot == std::string::npos ? "" : node.name.substr(dot + 1)});

@@ -134,7 +134,8 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
         update_together(id, given, weight);
         return std::vector<at::Tensor>();
       },
-      {options.weight}, held ? graph::HostInputs::kMayBeHeld : graph::HostInputs::kOfThisRun);
+      {options.weight}, held ? graph::HostInputs::kMayBeHeld : graph::HostInputs::kOfThisRun,
+      weak_from_this());
 }
 
 /// By all replicas: what counts, and meets others, so that a trace has it as one node.

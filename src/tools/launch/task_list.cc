@@ -10,7 +10,9 @@
 namespace strata::tools {
 namespace {
 
-constexpr std::array kJobs = {cluster::kChief, cluster::kWorker, cluster::kPs, cluster::kEvaluator};
+constexpr std::string_view kClient = "client";  // of `strata server`
+constexpr std::array kJobs = {cluster::kChief, cluster::kWorker, cluster::kPs, cluster::kEvaluator,
+                              kClient};
 constexpr int kMost = 100'000;
 
 }  // namespace
@@ -30,7 +32,8 @@ std::vector<cluster::TaskId> parse_task_list(std::string_view text, std::string_
       good = error == std::errc() && stopped == end && count > 0 && count <= kMost;
     }
     STRATA_CHECK(good, kInvalidArgument, where, ": got \"", part,
-                 "\"; expected chief, worker, ps or evaluator with a number, as in worker=4,ps=2");
+                 "\"; expected chief, worker, ps, evaluator or client with a number, as in "
+                 "worker=4,ps=2");
     STRATA_CHECK(count == 1 || (job != cluster::kChief && job != cluster::kEvaluator),
                  kInvalidArgument, where, ": got \"", part, "\"; there is one ", job, " at most");
     STRATA_CHECK(std::ranges::none_of(tasks, [&](const auto& task) { return task.job == job; }),

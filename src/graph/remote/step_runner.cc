@@ -1,0 +1,23 @@
+#include "graph/remote/step_runner.h"
+
+#include "graph/host_call.h"
+
+namespace strata::graph {
+namespace {
+
+struct PlacedRunner {
+  StepRunner* runner = nullptr;
+  uint64_t place = 0;
+};
+
+thread_local PlacedRunner this_threads_runner;
+
+}  // namespace
+
+void set_step_runner(StepRunner* runner) { this_threads_runner = {runner, place()}; }
+
+StepRunner* step_runner() {
+  return this_threads_runner.place == place() ? this_threads_runner.runner : nullptr;
+}
+
+}  // namespace strata::graph

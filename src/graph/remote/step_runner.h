@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "graph/tracer.h"
+#include "strata/core/export.h"
+
+namespace strata::graph {
+
+/// What runs a function's steps in place of this process's executor: on servers, for a standalone
+/// client.
+class STRATA_API StepRunner {
+ public:
+  virtual ~StepRunner() = default;
+
+  /// @param trace  The step of the calling replica; the same object for the same step.
+  /// @return The outputs, detached.
+  virtual std::vector<at::Tensor> run_step(const std::shared_ptr<const Trace>& trace,
+                                           const std::vector<at::Tensor>& inputs) = 0;
+};
+
+/// Gives the functions that this thread calls at its present `place()` to `runner`; null: they run
+/// here. It ends with the place: the next one that the thread takes has no runner.
+STRATA_API void set_step_runner(StepRunner* runner);
+
+/// That of this thread at its present place; null: none.
+STRATA_API StepRunner* step_runner();
+
+}  // namespace strata::graph

@@ -1,0 +1,77 @@
+#include "optim/step/shipped_update.h"
+
+#include <cmath>
+#include <utility>
+
+#include "optim/optimizer_impl.h"
+#include "strata/core/error.h"
+#include "tensor/rule_json.h"
+#include "tensor/update_rule.h"
+
+namespace strata::optimizers {
+namespace {
+
+constexpr size_t kMostExclusions = 1000;
+
+class ShippedOptimizer final : public Optimizer {
+ public:
+  ShippedOptimizer(const tensor::RuleOptions& rule, OptimizerOptions options)
+      : Optimizer(rule, std::move(options)) {}
+};
+
+double finite_number(const Json& json, const char* name) {
+  const double value = json.at(name).as_double();
+  STRATA_CHECK(std::isfinite(value), kInvalidArgument, "[optimizer] got ", name, " ", value,
+               "; expected a finite number");
+  return value;
+}
+
+void read_option(const Json& json, const char* name, double& to) { to = finite_number(json, name); }
+void read_option(const Json& json, const char* name, bool& to) { to = json.at(name).as_bool(); }
+void read_option(const Json& json, const char* name, int64_t& to) { to = json.at(name).as_int(); }
+
+}  // namespace
+
+Json Optimizer::Impl::shipped_options() const {
+  Json common = Json::object();
+#define STRATA_SHIP_OPTION(type, name, value) common.set(#name, options_.name);
+  STRATA_OPTIMIZER_OPTIONS(STRATA_SHIP_OPTION)
+#undef STRATA_SHIP_OPTION
+  common.set("weight_decay", options_.weight_decay);
+  Json undecayed = Json::array();
+  for (const std::string& part : undecayed_) undecayed.push_back(part);
+  return Json::object()
+      .set("rule", tensor::rule_to_json(rule_->options()))
+      .set("common", std::move(common))
+      .set("undecayed", std::move(undecayed));
+}
+
+std::string Optimizer::Impl::why_not_shipped() const {
+  if (variables_.empty()) return "it has no variables";
+  if (dynamic_scale_ || options_.loss_scale_factor > 0) return "it scales the loss";
+  return "";
+}
+
+std::unique_ptr<Optimizer> make_shipped(const Json& json, double learning_rate) {
+  OptimizerOptions options;
+  options.learning_rate = learning_rate;
+  const Json& common = json.at("common");
+#define STRATA_TAKE_OPTION(type, name, value) read_option(common, #name, options.name);
+  STRATA_OPTIMIZER_OPTIONS(STRATA_TAKE_OPTION)
+#undef STRATA_TAKE_OPTION
+  options.weight_decay = finite_number(common, "weight_decay");
+  STRATA_CHECK(options.loss_scale_factor == 0, kUnimplemented,
+               "[optimizer] got a loss scale; expected none where a server updates");
+  auto optimizer = std::make_unique<ShippedOptimizer>(tensor::rule_from_json(json.at("rule")),
+                                                      std::move(options));
+  const auto& undecayed = json.at("undecayed").as_array();
+  STRATA_CHECK(undecayed.size() <= kMostExclusions, kInvalidArgument, "[optimizer] got ",
+               undecayed.size(), " names without weight decay; expected ", kMostExclusions,
+               " at most");
+  std::vector<std::string> parts;
+  for (const Json& part : undecayed) parts.push_back(part.as_string());
+  if (!parts.empty()) optimizer->exclude_from_weight_decay(parts);
+  return optimizer;
+}
+
+}  // namespace strata::optimizers

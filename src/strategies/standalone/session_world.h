@@ -1,0 +1,128 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/remote/step_run.h"
+#include "strata/cluster/cluster_spec.h"
+#include "strata/optim/optimizer.h"
+#include "strata/runtime/variable.h"
+#include "strata/strategies/strategy.h"
+#include "strata/wire/security.h"
+#include "strategies/standalone/budget.h"
+#include "strategies/standalone/messages.h"
+
+namespace strata::standalone {
+
+/// What a session's group is made of.
+struct GroupSpec {
+  std::vector<std::string> devices;
+  uint64_t seed = 0;
+  int rank = 0;
+  int servers = 1;
+  std::string leader = {};  ///< The first server's address for the group.
+  std::optional<std::string> listen_address = {};
+  std::string job = {};
+  std::optional<wire::TlsOptions> tls = {};
+  std::optional<wire::JobSecret> job_secret = {};
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(60);
+  std::chrono::milliseconds wait_timeout = std::chrono::minutes(30);
+};
+
+struct WorldLimits {
+  std::chrono::nanoseconds step_time = std::chrono::minutes(5);
+  uint64_t graph_bytes = uint64_t{1} << 20;
+  uint64_t parts = 200'000;
+  size_t states = 20'000;
+  size_t steps = 64;
+};
+
+/// The tensors, optimizers and steps of a session on this server, and the replicas that run them: those
+/// of a strategy, as in a program. Calls marked "together" are made by all servers of the session.
+/// Threads: one, the session's.
+class SessionWorld {
+ public:
+  /// Together. Joins the other servers.
+  SessionWorld(const GroupSpec& group, const WorldLimits& limits, Budget& budget);
+  ~SessionWorld();
+
+  int replicas() const;
+  size_t num_states() const { return states_.size(); }
+  size_t num_updates() const { return updates_.size(); }
+  uint64_t runs() const { return runs_; }
+
+  /// Together, in any case: whether all servers are ready.
+  bool agree(bool ready);
+
+  /// What an add is to bring, checked and with memory, which only `finish_add` makes part of the
+  /// session.
+  struct Addition {
+    std::vector<StateSpec> states = {};                  ///< New ones.
+    std::vector<std::vector<at::Tensor>> elements = {};  ///< Of those, by replica, or one.
+    std::vector<UpdateSpec> updates = {};
+    std::vector<graph::remote::RemoteStep> graphs = {};
+    std::string fingerprint = {};
+    std::optional<int64_t> step = {};  ///< It is there already.
+    uint64_t bytes = 0;
+    /// In the order in which they are sent.
+    std::vector<at::Tensor> tensors() const;
+  };
+  /// @throws Error  whatever is wrong with it; the session is as before.
+  Addition begin_add(const Request& request);
+  /// Together. @return the step's number; -1: none.
+  int64_t finish_add(Addition addition);
+
+  /// Memory for a run's inputs, replica by replica.
+  /// @throws Error  kNotFound: no such step. kInvalidArgument: another number of rates.
+  std::vector<at::Tensor> inputs_of(const Request& request) const;
+  /// Together. @return the outputs, replica by replica, dense. Counts the run even if it throws.
+  std::vector<at::Tensor> run(const Request& request, const std::vector<at::Tensor>& inputs);
+
+  /// What a fetch sends, or a push brings, in order: tensors replica by replica, then slots.
+  /// @throws Error  kInvalidArgument: what the session does not have.
+  std::vector<at::Tensor> fetch(const Request& request) const;
+  std::vector<int64_t> iterations_of(const Request& request) const;
+  std::vector<at::Tensor> memory_for_push(const Request& request) const;
+  /// Together.
+  void push(const Request& request, const std::vector<at::Tensor>& values);
+
+  /// The other servers hear that this one leaves.
+  void abandon(const std::string& why);
+
+ private:
+  struct State {
+    StateSpec spec;
+    std::optional<Variable> variable;
+    std::vector<at::Tensor> replicas;  // of a memory: by replica, or one
+  };
+  struct Step {
+    std::string fingerprint;
+    std::vector<graph::remote::StepRun> runs;  // by replica
+  };
+
+  at::Tensor tensor_of(const State& state, int replica) const;
+  void check_state(size_t i, const StateSpec& spec) const;
+  uint64_t bytes_of_state(const StateSpec& spec) const;
+  std::vector<at::Tensor> run_host(const graph::remote::HostWork& work,
+                                   const std::vector<at::Tensor>& tensors);
+  void check_numbers(const Request& request) const;
+
+  const WorldLimits limits_;
+  BudgetShare budget_;
+  uint64_t transient_ = 0;  // of the largest step
+  std::unique_ptr<Strategy> strategy_;
+  std::vector<State> states_;
+  std::vector<UpdateSpec> update_specs_;
+  std::vector<std::unique_ptr<optimizers::Optimizer>> updates_;
+  std::vector<Step> steps_;
+  uint64_t runs_ = 0;
+};
+
+}  // namespace strata::standalone

@@ -1,0 +1,350 @@
+// Steps and messages from anywhere: they end in errors, or in steps that stay within their tensors and the
+// memory that they were allowed.
+#include <sys/resource.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/thread.h"
+#include "graph/remote/step_check.h"
+#include "graph/remote/step_run.h"
+#include "graph/tracer.h"
+#include "strategies/standalone/messages.h"
+#include "strategies/standalone/server.h"
+#include "support/expect_error.h"
+#include "support/proto_contract.h"
+#include "support/soak_setting.h"
+#include "wire/tcp/socket_transport.h"
+
+namespace strata {
+namespace {
+
+using graph::remote::HostWork;
+using graph::remote::RemoteStep;
+using graph::remote::StepRun;
+using graph::remote::StepWorld;
+using graph::remote::Work;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr uint64_t kMemory = uint64_t{64} << 20;
+
+/// A training step with most kinds of operators, and the tensors that it captures.
+class RecordedStep {
+ public:
+  RecordedStep() {
+    torch::manual_seed(1);
+    step_ = [this](const Tensors& x) { return train(x[0], x[1], x[2]); };
+    inputs_ = {torch::randn({4, 1, 8, 8}), torch::randint(0, 20, {4, 3}),
+               torch::randint(0, 5, {4})};
+    graph::Layouts layouts;
+    const graph::Trace trace = graph::Tracer::trace("step", inputs_, step_, layouts);
+    std::map<const void*, int64_t> known;
+    bytes_ = graph::remote::encode_step(
+        trace,
+        [&](const graph::Value& value) {
+          const auto [found, is_new] = known.emplace(value.tensor.storage().unsafeGetStorageImpl(),
+                                                     static_cast<int64_t>(states_.size()));
+          if (is_new) {
+            const auto elements =
+                static_cast<int64_t>(value.tensor.storage().nbytes() / value.tensor.element_size());
+            states_.push_back(value.tensor.detach().as_strided({elements}, {1}, 0).clone());
+            world_.states.push_back({value.dtype, elements});
+          }
+          return graph::remote::StatePlace{found->second, value.tensor.storage_offset()};
+        },
+        [](const graph::Node&) { return 0; });
+    world_.updates = {{{at::kFloat, {5, 16}}}};
+    world_.replicas = 2;
+    world_.memory = kMemory;
+    world_.parts = 100'000;
+  }
+
+  const std::string& bytes() const { return bytes_; }
+  const StepWorld& world() const { return world_; }
+
+  /// By the program.
+  Tensors here() { return step_(inputs_); }
+
+  /// As a server does. @return the outputs.
+  Tensors there(const RemoteStep& checked) const {
+    Tensors inputs;
+    for (const graph::ValueId id : checked.graph.inputs) {
+      if (id == graph::kNoValue) {
+        inputs.emplace_back();
+        continue;
+      }
+      const graph::Value& value = checked.graph.values[static_cast<size_t>(id)];
+      const at::Tensor made =
+          torch::empty_strided(value.sizes, value.strides, at::dtype(value.dtype));
+      const size_t place = inputs.size();
+      const bool same = place < inputs_.size() && inputs_[place].sizes() == made.sizes();
+      inputs.push_back(same ? made.copy_(inputs_[place]) : made.fill_(1));
+    }
+    Tensors states;
+    for (const at::Tensor& each : states_) states.push_back(each.clone());
+    StepRun run(std::make_shared<const RemoteStep>(checked));
+    return run.run(
+        states, inputs,
+        [](const HostWork& work, const Tensors& tensors) -> Tensors {
+          if (work.work == Work::kUpdate) return {};
+          if (work.work == Work::kAllReduce) {
+            const bool real = tensors[0].is_floating_point() || work.numbers[0] != 1;
+            return {(real ? tensors[0] : tensors[0].to(at::kDouble)).contiguous().clone()};
+          }
+          const auto axis = static_cast<int64_t>(work.numbers[0]);
+          return {torch::cat({tensors[0], tensors[0]}, axis)};
+        },
+        [] {});
+  }
+
+ private:
+  Tensors train(const at::Tensor& x, const at::Tensor& words, const at::Tensor& labels) {
+    at::Tensor y = norm_(conv_(x)).relu();
+    y = torch::max_pool2d(y, 2).flatten(1);
+    y = torch::cat({y, embedding_(words).mean(1)}, 1);
+    y = torch::gelu(layer_norm_(dense_(y)));
+    const at::Tensor loss =
+        torch::nll_loss(torch::log_softmax(head_(torch::dropout(y, 0.1, true)), 1), labels);
+    std::vector<at::Tensor> parameters;
+    for (const auto& module :
+         std::initializer_list<torch::nn::Module*>{conv_.get(), norm_.get(), embedding_.get(),
+                                                   dense_.get(), layer_norm_.get(), head_.get()}) {
+      for (const at::Tensor& each : module->parameters()) parameters.push_back(each);
+    }
+    const auto gradients = torch::autograd::grad({loss}, parameters);
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < parameters.size(); ++i) parameters[i].sub_(gradients[i], 0.1);
+    return {loss.detach(), y.detach()};
+  }
+
+  torch::nn::Conv2d conv_{torch::nn::Conv2dOptions(1, 4, 3).padding(1)};
+  torch::nn::BatchNorm2d norm_{4};
+  torch::nn::Embedding embedding_{20, 8};
+  torch::nn::Linear dense_{72, 16};
+  torch::nn::LayerNorm layer_norm_{torch::nn::LayerNormOptions({16})};
+  torch::nn::Linear head_{16, 5};
+  std::function<Tensors(const Tensors&)> step_;
+  Tensors inputs_;
+  std::string bytes_;
+  Tensors states_;
+  StepWorld world_;
+};
+
+std::string damaged(std::string bytes, std::mt19937& random) {
+  const auto place = [&] { return random() % bytes.size(); };
+  const int count = 1 + static_cast<int>(random() % 4);
+  for (int k = 0; k < count; ++k) {
+    switch (random() % 5) {
+      case 0:
+        bytes[place()] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes[place()] ^= static_cast<char>(1 << random() % 8);
+        break;
+      case 2:
+        bytes.erase(place(), 1 + random() % 8);
+        break;
+      case 3:
+        bytes.insert(place(), bytes.substr(place(), 1 + random() % 8));
+        break;
+      default:  // a small number more or less: a size, a value, a kind
+        bytes[place()] = static_cast<char>(bytes[place()] + (random() % 2 == 0 ? 1 : -1));
+    }
+    if (bytes.empty()) bytes = "x";
+  }
+  return bytes;
+}
+
+uint64_t peak_kilobytes() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss);
+}
+
+TEST(DamagedStepsTest, AWholeOneRuns) {
+  RecordedStep recorded;
+  RemoteStep step = graph::remote::decode_step(recorded.bytes());
+  graph::remote::check_step(step, recorded.world());
+  EXPECT_GT(step.bytes, 0);
+  const Tensors there = recorded.there(step);
+  ASSERT_EQ(there.size(), 2);
+  torch::manual_seed(1);
+  EXPECT_TRUE(std::isfinite(there[0].item<float>()));
+}
+
+TEST(DamagedStepsTest, EndInErrorsOrWithinBounds) {
+  RecordedStep recorded;
+  {
+    RemoteStep step = graph::remote::decode_step(recorded.bytes());
+    graph::remote::check_step(step, recorded.world());
+    recorded.there(step);
+  }
+  const uint64_t before = peak_kilobytes();
+  std::mt19937 random(static_cast<unsigned>(test::soak_setting("STRATA_FUZZ_SEED", 1)));
+  const auto mutations = static_cast<int>(test::soak_setting("STRATA_FUZZ_STEPS", 1000));
+  int refused = 0, ran = 0;
+  std::map<ErrorCode, int> codes;
+  for (int i = 0; i < mutations; ++i) {
+    try {
+      RemoteStep step = graph::remote::decode_step(damaged(recorded.bytes(), random));
+      graph::remote::check_step(step, recorded.world());
+      recorded.there(step);
+      ++ran;
+    } catch (const Error& error) {
+      ++refused;
+      ++codes[error.code()];
+      EXPECT_TRUE(error.code() == ErrorCode::kDataLoss ||
+                  error.code() == ErrorCode::kInvalidArgument ||
+                  error.code() == ErrorCode::kUnimplemented ||
+                  error.code() == ErrorCode::kFailedPrecondition ||
+                  error.code() == ErrorCode::kResourceExhausted)
+          << i << ": " << error.what();
+    }  // any other exception fails the test
+  }
+  EXPECT_GT(refused, mutations / 4);
+  EXPECT_GT(ran, 0);
+  // What is allowed, once for the step and once for its tensors and the allocator.
+  EXPECT_LT(peak_kilobytes() - before, 3 * kMemory / 1024);
+}
+
+/// What a rule is for: elements that an operator trusts.
+TEST(DamagedStepsTest, TrustedElementsComeFromTheirOperator) {
+  const auto refused = [](const Tensors& inputs, const graph::Tracer::Step& function,
+                          const std::string& why) {
+    graph::Layouts layouts;
+    const graph::Trace trace = graph::Tracer::trace("step", inputs, function, layouts);
+    RemoteStep step = graph::remote::decode_step(graph::remote::encode_step(
+        trace,
+        [](const graph::Value&) {
+          return graph::remote::StatePlace{0, 0};
+        },
+        [](const graph::Node&) { return 0; }));
+    const StepWorld world{.memory = kMemory, .parts = 1000};
+    expect_error_containing([&] { graph::remote::check_step(step, world); },
+                            ErrorCode::kInvalidArgument, why);
+  };
+  const at::Tensor positions = torch::zeros({1, 1, 2, 2}, at::kLong);
+  refused(
+      {torch::ones({1, 1, 2, 2}), torch::ones({1, 1, 4, 4}), positions},
+      [](const Tensors& x) {
+        return Tensors{torch::max_pool2d_with_indices_backward(x[0], x[1], {2, 2}, {2, 2}, {0, 0},
+                                                               {1, 1}, false, x[2])};
+      },
+      "no max_pool2d_with_indices before it");
+  refused(
+      {torch::ones({3, 4}), torch::zeros({3}, at::kLong)},
+      [](const Tensors& x) {
+        return Tensors{torch::embedding_dense_backward(x[0], x[1], 10, -1, false)};
+      },
+      "no embedding before it");
+  refused(
+      {torch::ones({1, 4, 2, 2}), torch::ones({3}), torch::ones({4})},
+      [](const Tensors& x) {
+        return Tensors{
+            std::get<0>(torch::native_batch_norm(x[0], {}, {}, x[1], x[2], false, 0.1, 1e-5))};
+      },
+      "not one number a channel");
+}
+
+TEST(StandaloneMessagesTest, AreWhatTheContractSays) {
+  test::ProtoContract step("strata/step_graph.proto");
+  step.expect_message<graph::remote::StepGraph>("StepGraph");
+  test::ProtoContract messages("strata/standalone.proto");
+  messages.expect_enum("RequestKind", "src/strategies/standalone/messages.h");
+  messages.expect_message<standalone::Request>("Request");
+  messages.expect_message<standalone::Reply>("Reply");
+  messages.expect_nothing_else();
+}
+
+/// A client that sends what it likes.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& address)
+      : transport_(wire::make_socket_transport()),
+        connection_(transport_->connect(wire::Address::parse(address),
+                                        {.job = std::string(standalone::kJob),
+                                         .task = "/job:client/task:0",
+                                         .purpose = std::string(standalone::kPurpose)},
+                                        soon())) {}
+
+  void send(const std::string& bytes) {
+    connection_->send_message(standalone::kControlChannel, bytes);
+  }
+  standalone::Reply receive() {
+    return standalone::decode_reply(
+        connection_->receive_message(standalone::kControlChannel, soon()));
+  }
+  standalone::Reply ask(const standalone::Request& request) {
+    send(standalone::encode(request));
+    return receive();
+  }
+  standalone::Reply open() {
+    return ask({.kind = standalone::RequestKind::kOpen,
+                .protocol = standalone::kProtocol,
+                .seed = 1,
+                .devices = {"cpu:0"},
+                .servers = 1});
+  }
+
+ private:
+  static wire::Deadline soon() { return wire::Deadline::after(std::chrono::seconds(30)); }
+
+  std::unique_ptr<wire::Transport> transport_;
+  std::shared_ptr<wire::Connection> connection_;
+};
+
+TEST(StandaloneMessagesTest, DamagedOnesHarmNoOtherClient) {
+  standalone::StandaloneServer server(
+      {.memory = kMemory, .sessions = 64, .keep = std::chrono::milliseconds(100)});
+  const Thread serving("server", [&](const std::stop_token& stop) { server.serve(stop); });
+  RawClient honest(server.address());
+  ASSERT_EQ(honest.open().code, 0);
+  ASSERT_EQ(honest.ask({.kind = standalone::RequestKind::kJoin, .session = "x"}).code, 0);
+
+  RecordedStep recorded;
+  standalone::Request add{.kind = standalone::RequestKind::kAdd, .graphs = {recorded.bytes()}};
+  for (const StepWorld::Held& held : recorded.world().states) {
+    add.states.push_back({.name = "tensor",
+                          .dtype = static_cast<uint64_t>(held.dtype),
+                          .sizes = {held.elements},
+                          .strides = {1}});
+  }
+  const std::string requests[] = {
+      standalone::encode(add),
+      standalone::encode(standalone::Request{
+          .kind = standalone::RequestKind::kRun, .step = 0, .run = 1, .rates = {0.1}}),
+      standalone::encode(standalone::Request{
+          .kind = standalone::RequestKind::kFetch, .tensors = {0, 1}, .slots = {0}}),
+      standalone::encode(standalone::Request{
+          .kind = standalone::RequestKind::kPush, .tensors = {0}, .slots = {0}}),
+  };
+  std::mt19937 random(static_cast<unsigned>(test::soak_setting("STRATA_FUZZ_SEED", 1)));
+  const auto mutations = static_cast<int>(test::soak_setting("STRATA_FUZZ_STEPS", 1000)) / 10;
+  for (int i = 0; i < mutations; ++i) {
+    try {
+      RawClient client(server.address());
+      const standalone::Reply opened = client.open();
+      if (opened.code != 0) {  // sessions of clients before are kept for a while
+        EXPECT_EQ(static_cast<ErrorCode>(opened.code), ErrorCode::kResourceExhausted)
+            << opened.message;
+        continue;
+      }
+      client.ask({.kind = standalone::RequestKind::kJoin, .session = "y"});
+      client.send(damaged(requests[random() % 4], random));
+      client.receive();
+    } catch (const Error&) {  // the server has closed the connection
+    }
+  }
+  // The first client has seen nothing of it.
+  const standalone::Reply reply =
+      honest.ask({.kind = standalone::RequestKind::kFetch, .tensors = {}, .slots = {}});
+  EXPECT_EQ(reply.code, 0) << reply.message;
+  EXPECT_TRUE(reply.joined);
+}
+
+}  // namespace
+}  // namespace strata
