@@ -90,7 +90,8 @@ at::Tensor all_reduce_here(const ReplicaContext& context, ReduceOp op, const at:
                           [&context, op](const std::vector<at::Tensor>& values) {
                             const at::Tensor sum = all_reduce_values(context, op, values[0]);
                             return std::vector<at::Tensor>{sum.contiguous()};
-                          })[0];
+                          },
+                          {static_cast<double>(op)})[0];
 }
 
 class AllReduce : public torch::autograd::Function<AllReduce> {
