@@ -115,23 +115,9 @@ Executable Client::compile(const std::string& program, const CompileOptions& opt
                    static_cast<int64_t>(options.devices.size()) == options.num_replicas,
                kInvalidArgument, "[pjrt] compile: got ", options.devices.size(), " devices for ",
                options.num_replicas, " replicas; give one a replica, or none");
-  ComputationDevice devices{.replica_devices = options.devices};
-  for (int64_t i = 0; options.devices.empty() && i < options.num_replicas; ++i) {
-    devices.replica_devices.push_back(i);
-  }
-  const CompileOptionsMessage message{
-      .build = {.num_replicas = options.num_replicas,
-                .assignment = {.num_replicas = options.num_replicas, .partitions = {devices}}}};
-  std::string bytes;
-  detail::write_message(message, bytes);
-
-  constexpr std::string_view kFormat = "mlir";
-  std::string code = program;  // the interface has no const there
-  auto text = sized<PJRT_Program>(PJRT_Program_STRUCT_SIZE);
-  text.code = code.data();
-  text.code_size = code.size();
-  text.format = kFormat.data();
-  text.format_size = kFormat.size();
+  const std::string bytes = serialized_options(options.num_replicas, options.devices);
+  std::string code = program;
+  const PJRT_Program text = program_of(code);
   auto arguments = STRATA_PJRT_ARGUMENTS(Client_Compile);
   arguments.client = client_.get();
   arguments.program = &text;

@@ -58,4 +58,7 @@ void visit_fields(auto& field, MessageOf<CompileOptionsMessage> auto& options) {
   field(3, "executable_build_options", options.build);
 }
 
+/// The options for programs that run on `devices`, one a replica; without devices, on the first ones.
+std::string serialized_options(int64_t num_replicas, const std::vector<int64_t>& devices);
+
 }  // namespace strata::pjrt

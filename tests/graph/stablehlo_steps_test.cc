@@ -2,14 +2,17 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "graph/host_call.h"
+#include "graph/random_program.h"
 #include "graph/stablehlo/compiled_graph.h"
 #include "graph/stablehlo/trace_to_compile.h"
+#include "pjrt/topology.h"
 #include "support/expect_error.h"
 #include "support/pjrt_plugin.h"
 
@@ -187,10 +190,56 @@ TEST_P(StablehloStepsTest, TrainsAsTheStepThatIsWritten) {
   EXPECT_LT(largest_difference(eager.state(), compiled.state()), kTolerance);
 }
 
+TEST_P(StablehloStepsTest, MakesSeveralStepsARun) {
+  STRATA_NEEDS_PJRT_PLUGIN();
+  const Training eager = made(GetParam().make), compiled = made(GetParam().make);
+  torch::manual_seed(3);
+  Tensors xs, ys, losses;
+  for (int step = 0; step <= kSteps; ++step) {
+    xs.push_back(images());
+    ys.push_back(labels());
+    losses.push_back(eager.step(xs.back(), ys.back()));
+  }
+  compiled.step(xs[0], ys[0]);
+  CompiledGraph graph(trace_of(compiled, xs[0], ys[0]), test::pjrt_client(),
+                      {.steps_per_run = kSteps / 2});
+  for (int run = 0; run < 2; ++run) {
+    const auto part = [&](const Tensors& all) {
+      return torch::stack(all).slice(0, 1 + run * kSteps / 2, 1 + (run + 1) * kSteps / 2);
+    };
+    const Tensor got = graph.run({{part(xs), part(ys)}})[0][0];
+    EXPECT_TRUE(torch::allclose(got, part(losses), kTolerance, kTolerance));
+  }
+  graph.pull();
+  EXPECT_LT(largest_difference(eager.state(), compiled.state()), kTolerance);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, StablehloStepsTest,
                          testing::Values(Model{"mlp", mlp}, Model{"cnn", cnn}, Model{"lstm", lstm},
                                          Model{"attention", attention}),
                          [](const auto& each) { return each.param.name; });
+
+/// The TPU's own compiler, which needs no TPU: STRATA_LIBTPU names libtpu.so.
+TEST_P(StablehloStepsTest, IsAcceptedByTheCompilerForTpus) {
+  const char* const libtpu = std::getenv("STRATA_LIBTPU");  // NOLINT(concurrency-mt-unsafe)
+  if (libtpu == nullptr) {
+    GTEST_SKIP() << "needs libtpu.so: pip install libtpu, STRATA_LIBTPU=.../libtpu.so and "
+                    "TPU_SKIP_MDS_QUERY=1";
+  }
+  const Training training = made(GetParam().make);
+  training.module->to(torch::kFloat);
+  for (const Tensor& each : training.extra) each.set_data(each.to(torch::kFloat));
+  const Tensor x = images().to(torch::kFloat), y = labels();
+  training.step(x, y);
+  const auto trace = trace_of(training, x, y);
+  for (const char* topology : {"v5e:2x4", "v4:2x2x1"}) {
+    const pjrt::Topology devices(pjrt::Plugin::open(libtpu), topology);
+    for (const int64_t steps : {1, 5}) {
+      const std::string program = lower(*trace, {.num_replicas = 2, .steps_per_run = steps}).text;
+      EXPECT_GT(devices.compile(program, 2).size(), 1000) << topology << ", " << steps << " steps";
+    }
+  }
+}
 
 TEST(StablehloStateTest, GoesToDevicesAgainAfterAPush) {
   STRATA_NEEDS_PJRT_PLUGIN();
@@ -321,6 +370,36 @@ TEST(StablehloRandomTest, NumbersHaveTheirDistributionsAndChange) {
   }
   CompiledGraph again(trace, test::pjrt_client(), {.num_replicas = 2, .seed = 5});
   EXPECT_TRUE(again.run({{}, {}})[0][0].equal(results[0][0]));
+}
+
+/// As replays are tested, but for the bits, and without random numbers.
+TEST(StablehloRandomProgramsTest, ComputeWhatTheyAreWritten) {
+  STRATA_NEEDS_PJRT_PLUGIN();
+  constexpr uint32_t kPrograms = 60;
+  constexpr double kLoose = 1e-9;  // of twelve operators in a row, powers and divisions among them
+  for (uint32_t seed = 0; seed < kPrograms; ++seed) {
+    const test::RandomProgramOptions options{.dtype = torch::kDouble, .draws = false};
+    test::RandomProgram eager(seed, options), traced(seed, options);
+    const Tensor shape = torch::zeros({4, 4}, torch::kDouble);
+    CompiledGraph graph(
+        trace_to_compile("program", {shape}, [&](const Tensors& x) { return traced(x[0]); }),
+        test::pjrt_client());
+    torch::manual_seed(seed + 1);
+    for (int step = 0; step < 3; ++step) {
+      const Tensor x = torch::randn({4, 4}, torch::kDouble);
+      const Tensors expected = eager(x), got = graph.run({{x}})[0];
+      ASSERT_EQ(got.size(), expected.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_TRUE(torch::allclose(got[i], expected[i], kLoose, kLoose, /*equal_nan=*/true))
+            << "seed " << seed << ", step " << step << ", value " << i;
+      }
+    }
+    graph.pull();
+    const Tensors expected = eager.all_state(), got = traced.all_state();
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(torch::allclose(got[i], expected[i], kLoose, kLoose, true)) << "seed " << seed;
+    }
+  }
 }
 
 TEST(StablehloErrorsTest, NameTheNode) {

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/stack.h>
 
 #include "core/split_mix64.h"
 #include "strata/core/error.h"
@@ -48,6 +49,21 @@ at::Tensor part_of(const at::Tensor& tensor, const Geometry& where) {
   return tensor.detach().as_strided(where.sizes, where.strides, where.offset);
 }
 
+/// The elements of an input as they lay in the trace, whichever strides this one has.
+at::Tensor laid_as(const at::Tensor& input, const Value& value, const Geometry& where) {
+  if (geometry_of(value) == where) return input;
+  return at::empty_strided(value.sizes, value.strides, input.options())
+      .copy_(input)
+      .as_strided(where.sizes, where.strides);
+}
+
+Sizes with_steps(const Sizes& sizes, int64_t steps) {
+  if (steps == 1) return sizes;
+  Sizes result = {steps};
+  result.insert(result.end(), sizes.begin(), sizes.end());
+  return result;
+}
+
 }  // namespace
 
 CompiledGraph::CompiledGraph(std::shared_ptr<const Trace> trace, const pjrt::Client& client,
@@ -55,7 +71,8 @@ CompiledGraph::CompiledGraph(std::shared_ptr<const Trace> trace, const pjrt::Cli
     : trace_(std::move(trace)),
       client_(client),
       options_(options),
-      lowered_(lower(*trace_, {.num_replicas = options.num_replicas})),
+      lowered_(lower(
+          *trace_, {.num_replicas = options.num_replicas, .steps_per_run = options.steps_per_run})),
       executable_(client_.compile(lowered_.text, {.num_replicas = options.num_replicas})),
       kept_(static_cast<size_t>(options.num_replicas)) {
   for (size_t r = 0; r < kept_.size(); ++r) {
@@ -106,29 +123,37 @@ std::vector<pjrt::Buffer> CompiledGraph::copy_inputs(size_t replica,
     const at::Tensor& input = inputs[parameter.input];
     const Value& value =
         trace_->graph.values[static_cast<size_t>(trace_->graph.inputs[parameter.input])];
+    const Sizes expected = with_steps(value.sizes, options_.steps_per_run);
     STRATA_CHECK(input.defined() && input.scalar_type() == value.dtype &&
-                     input.sizes() == at::IntArrayRef(value.sizes),
+                     input.sizes() == at::IntArrayRef(expected),
                  kInvalidArgument, "[stablehlo] run: ", trace_->graph.name, ": got an input ",
                  parameter.input, " of ",
                  input.defined() ? str_cat(input.scalar_type(), " ", input.sizes()) : "nothing",
-                 "; expected ", value.dtype, " ", at::IntArrayRef(value.sizes),
+                 "; expected ", value.dtype, " ", at::IntArrayRef(expected),
                  ", as the step was traced with; pad a smaller batch, or trace it again");
-    // As it lay in the trace, whichever strides this one has.
     at::Tensor laid = input.detach();
-    if (geometry_of(value).sizes != parameter.where.sizes ||
-        geometry_of(value).strides != parameter.where.strides) {
-      laid = at::empty_strided(value.sizes, value.strides, input.options()).copy_(laid);
-      laid = laid.as_strided(parameter.where.sizes, parameter.where.strides);
+    if (options_.steps_per_run == 1) {
+      laid = laid_as(laid, value, parameter.where);
+    } else if (geometry_of(value) != parameter.where) {
+      std::vector<at::Tensor> steps;
+      for (const at::Tensor& step : laid.unbind(0)) {
+        steps.push_back(laid_as(step, value, parameter.where));
+      }
+      laid = at::stack(steps);
     }
     laid = laid.contiguous();
-    buffers.push_back(client_.to_device(laid.const_data_ptr(), array_type(parameter),
-                                        static_cast<int64_t>(replica)));
+    pjrt::ArrayType type = array_type(parameter);
+    type.sizes = with_steps(type.sizes, options_.steps_per_run);
+    buffers.push_back(
+        client_.to_device(laid.const_data_ptr(), type, static_cast<int64_t>(replica)));
   }
   return buffers;
 }
 
-at::Tensor CompiledGraph::to_tensor(const pjrt::Buffer& buffer, const Value& value) const {
-  at::Tensor tensor = at::empty(value.sizes, at::TensorOptions(value.dtype));
+at::Tensor CompiledGraph::to_tensor(const pjrt::Buffer& buffer, const Value& value,
+                                    bool stacked) const {
+  const at::Tensor tensor = at::empty(with_steps(value.sizes, stacked ? options_.steps_per_run : 1),
+                                      at::TensorOptions(value.dtype));
   buffer.to_host(tensor.mutable_data_ptr(), tensor.nbytes(), options_.timeout);
   return tensor;
 }
@@ -163,15 +188,15 @@ std::vector<std::vector<at::Tensor>> CompiledGraph::run(
   gradients_.clear();
   for (size_t r = 0; r < results.size(); ++r) {
     size_t place = 0;
-    const auto read = [&](ValueId id) {
-      return to_tensor(results[r][place++], graph.values[static_cast<size_t>(id)]);
+    const auto read = [&](ValueId id, bool stacked) {
+      return to_tensor(results[r][place++], graph.values[static_cast<size_t>(id)], stacked);
     };
     for (const ValueId id : graph.outputs) {
-      outputs[r].push_back(id == kNoValue ? at::Tensor() : read(id));
+      outputs[r].push_back(id == kNoValue ? at::Tensor() : read(id, true));
     }
     if (r > 0) continue;
     for (const GradientEffect& effect : trace_->effects) {
-      for (const ValueId id : effect.gradients) gradients_.push_back(read(id));
+      for (const ValueId id : effect.gradients) gradients_.push_back(read(id, false));
     }
   }
   return outputs;

@@ -15,6 +15,8 @@ namespace strata::graph::stablehlo {
 struct CompiledOptions {
   /// On the client's first devices, one each.
   int64_t num_replicas = 1;
+  /// That each run makes; inputs and outputs have an axis for them, in front.
+  int64_t steps_per_run = 1;
   uint64_t seed = 0;  ///< Of random numbers; each replica has others.
   std::chrono::milliseconds timeout = pjrt::kDefaultTimeout;  ///< Of a run.
 };
@@ -49,7 +51,7 @@ class CompiledGraph {
   void push_one(size_t replica, size_t parameter);
   std::vector<pjrt::Buffer> copy_inputs(size_t replica,
                                         const std::vector<at::Tensor>& inputs) const;
-  at::Tensor to_tensor(const pjrt::Buffer& buffer, const Value& value) const;
+  at::Tensor to_tensor(const pjrt::Buffer& buffer, const Value& value, bool stacked) const;
 
   std::shared_ptr<const Trace> trace_;
   pjrt::Client client_;

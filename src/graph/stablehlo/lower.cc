@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/stablehlo/loop.h"
 #include "graph/stablehlo/rules.h"
 #include "strata/core/error.h"
 
@@ -30,8 +31,7 @@ class Lowering final : public LoweringState {
  public:
   Lowering(const Trace& trace, const LowerOptions& options)
       : trace_(trace),
-        num_replicas_(options.num_replicas),
-        program_(trace.graph.name),
+        options_(options),
         memories_(trace.graph.values.size()),
         values_(trace.graph.values.size()) {}
 
@@ -43,7 +43,7 @@ class Lowering final : public LoweringState {
 
   const Graph& graph() const override { return trace_.graph; }
   Program& program() override { return program_; }
-  int64_t num_replicas() const override { return num_replicas_; }
+  int64_t num_replicas() const override { return options_.num_replicas; }
 
   Array read(ValueId id) override {
     Known& known = values_[at_index(id)];
@@ -238,9 +238,20 @@ class Lowering final : public LoweringState {
       parameters_[random_parameter_].next = static_cast<int64_t>(results.size());
       results.push_back(*random_);
     }
-    std::vector<int64_t> donated;
-    for (const Parameter& parameter : parameters_) donated.push_back(parameter.next);
-    return {.text = program_.finish(results, donated, num_replicas_),
+    std::vector<int64_t> next;
+    std::vector<bool> is_input;
+    for (const Parameter& parameter : parameters_) {
+      next.push_back(parameter.next);
+      is_input.push_back(parameter.kind == Parameter::Kind::kInput);
+    }
+    const std::string functions = options_.steps_per_run == 1
+                                      ? program_.function("main", results, next)
+                                      : loop_of(program_, results,
+                                                {.steps = options_.steps_per_run,
+                                                 .is_input = is_input,
+                                                 .next = next,
+                                                 .num_stacked = num_outputs});
+    return {.text = module_of(graph().name, functions, options_.num_replicas),
             .parameters = std::move(parameters_),
             .num_outputs = num_outputs,
             .num_gradients = num_gradients,
@@ -248,7 +259,7 @@ class Lowering final : public LoweringState {
   }
 
   const Trace& trace_;
-  const int64_t num_replicas_;
+  const LowerOptions options_;
   Program program_;
   std::vector<Memory> memories_;
   std::vector<Known> values_;

@@ -11,6 +11,9 @@ namespace strata::graph::stablehlo {
 struct LowerOptions {
   /// That run the program at a time, each with arguments of its own; they meet in sums.
   int64_t num_replicas = 1;
+  /// That one run makes, one after the other, in a loop on the device. Inputs and outputs then have one
+  /// axis more, in front, of that size; gradients are the last step's.
+  int64_t steps_per_run = 1;
 };
 
 /// What an argument of @main is.

@@ -192,7 +192,7 @@ Array averages(Program& program, int64_t in, int64_t out, at::ScalarType dtype) 
   const at::Tensor matrix = at::zeros({out, in}, at::kDouble);
   for (int64_t o = 0; o < out; ++o) {
     const int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
-    matrix[o].slice(0, begin, end).fill_(1.0 / static_cast<double>(end - begin));
+    matrix.select(0, o).slice(0, begin, end).fill_(1.0 / static_cast<double>(end - begin));
   }
   return program.constant(matrix.to(dtype));
 }

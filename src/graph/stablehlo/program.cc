@@ -173,20 +173,26 @@ Array Program::constant(const at::Tensor& tensor) {
       at::kBool, sizes);
 }
 
-std::string Program::finish(const std::vector<Array>& results, const std::vector<int64_t>& donated,
-                            int64_t num_replicas) const {
+std::string Program::function(const std::string& name, const std::vector<Array>& results,
+                              const std::vector<int64_t>& donated) const {
   std::string arguments;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     arguments += str_cat(i == 0 ? "" : ", ", parameters_[i].name, ": ", type_of(parameters_[i]));
-    if (donated[i] >= 0) arguments += str_cat(" {tf.aliasing_output = ", donated[i], " : i32}");
+    if (!donated.empty() && donated[i] >= 0) {
+      arguments += str_cat(" {tf.aliasing_output = ", donated[i], " : i32}");
+    }
   }
-  const auto name = [](const Array& each) { return each.name; };
+  const auto name_of = [](const Array& each) { return each.name; };
   const auto type = [](const Array& each) { return type_of(each); };
-  return str_cat("module @", symbol_of(name_), " attributes {mhlo.num_replicas = ", num_replicas,
-                 " : i32, mhlo.num_partitions = 1 : i32} {\n  func.func public @main(", arguments,
+  return str_cat("  func.func ", name == "main" ? "public" : "private", " @", name, "(", arguments,
                  ") -> (", join_of(results, type), ") {\n", body_, "    return ",
-                 join_of(results, name), results.empty() ? "" : " : ", join_of(results, type),
-                 "\n  }\n}\n");
+                 join_of(results, name_of), results.empty() ? "" : " : ", join_of(results, type),
+                 "\n  }\n");
+}
+
+std::string module_of(const std::string& name, const std::string& functions, int64_t num_replicas) {
+  return str_cat("module @", symbol_of(name), " attributes {mhlo.num_replicas = ", num_replicas,
+                 " : i32, mhlo.num_partitions = 1 : i32} {\n", functions, "}\n");
 }
 
 }  // namespace strata::graph::stablehlo

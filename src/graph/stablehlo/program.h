@@ -38,16 +38,16 @@ inline std::string type_of(const Array& array) { return type_of(array.dtype, arr
 /// "[1, 2]"
 std::string list_of(const Sizes& numbers);
 
-/// The text of a module with one function, @main, written from its begin to its end.
+/// The text of a function, written from its begin to its end.
 /// Source: the StableHLO specification; operators are in its pretty form, or in MLIR's generic one where
 /// regions are needed.
 class Program {
  public:
-  explicit Program(std::string name) : name_(std::move(name)) {}
+  Program() = default;
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  /// One more argument of @main.
+  /// One more argument.
   Array parameter(at::ScalarType dtype, const Sizes& sizes);
 
   /// Appends `name = text`; what follows " : " in `text` are its types.
@@ -63,18 +63,25 @@ class Program {
   Array scalar(int64_t value, at::ScalarType dtype);
   Array constant(const at::Tensor& tensor);
 
-  /// @param donated  For each parameter the result that takes its memory, or -1.
-  std::string finish(const std::vector<Array>& results, const std::vector<int64_t>& donated,
-                     int64_t num_replicas) const;
+  /// Appends lines that are no operator: a region's begin, its end.
+  void append(const std::string& text) { body_ += text; }
+
+  const std::vector<Array>& parameters() const { return parameters_; }
+  /// The function that this is, with a name of its own.
+  /// @param donated  For each parameter the result that takes its memory, or -1; empty: none is.
+  std::string function(const std::string& name, const std::vector<Array>& results,
+                       const std::vector<int64_t>& donated = {}) const;
 
  private:
   Array literal(const std::string& text, at::ScalarType dtype);
 
-  std::string name_;
   std::vector<Array> parameters_;
   std::string body_;
   int64_t next_ = 0;
   std::map<std::pair<std::string, at::ScalarType>, Array> literals_;
 };
+
+/// A module of functions, of which @main is called.
+std::string module_of(const std::string& name, const std::string& functions, int64_t num_replicas);
 
 }  // namespace strata::graph::stablehlo

@@ -1,4 +1,5 @@
 // Sums and the like over axes, and what is made of them: softmax, norms, orders.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
