@@ -62,6 +62,12 @@ Case of_many(std::string name, std::function<Tensors(const Tensors&)> function, 
   return {std::move(name), std::move(function), std::move(inputs)};
 }
 
+c10::List<std::optional<Tensor>> optional_list(const Tensors& tensors) {
+  c10::List<std::optional<Tensor>> list;
+  for (const Tensor& each : tensors) list.push_back(each);
+  return list;
+}
+
 std::vector<Case> elementwise_cases() {
   std::vector<Case> cases = {
       of_two("add_with_alpha", [](auto a, auto b) { return torch::add(a, b, 0.3) + 2; }),
@@ -447,14 +453,17 @@ std::vector<Case> index_cases() {
       of_three(
           "index_put",
           [](auto x, auto i, auto v) {
-            return x.index_put({i}, v[0]) + x.index_put({Slice(), i}, v, false) +
-                   x.index_put({i, i}, v[0][0], true);
+            Tensor rows = x * 1, columns = x * 2;
+            rows.index_put_({i}, v[0]);
+            columns.index_put_({Slice(), i}, v);
+            return rows + columns + torch::index_put(x, optional_list({i, i}), v[0][0], true);
           },
           numbers({4, 4, 3}), torch::tensor({2, 0}), numbers({4, 2, 3})),
       of_two(
           "index_put_with_repeats",
           [](auto x, auto v) {
-            return x.index_put({torch::tensor({1, 1, 2})}, v, /*accumulate=*/true);
+            const Tensor i = torch::tensor({1, 1, 2});
+            return torch::index_put(x, optional_list({i}), v, /*accumulate=*/true);
           },
           numbers({4, 3}), numbers({3, 3})),
       of_two(
