@@ -98,14 +98,21 @@ void randperm(NodeLowering& node) {
 
 const Rules& random_rules() {
   static const Rules rules = {
-      {"aten::bernoulli", {bernoulli}},     {"aten::exponential", {exponential}},
-      {"aten::native_dropout", {dropout}},  {"aten::native_dropout_backward", {dropout_backward}},
-      {"aten::normal", {normal}},           {"aten::rand", {rand}},
-      {"aten::rand_like", {rand}},          {"aten::randint", {randint}},
+      {"aten::bernoulli", {bernoulli}},
+      {"aten::exponential", {exponential}},
+      {"aten::native_dropout", {dropout}},
+      {"aten::native_dropout_backward", {dropout_backward}},
+      {"aten::normal", {normal}},
+      {"aten::rand", {rand}},
+      {"aten::rand_like", {rand}},
+      {"aten::randint", {randint}},
       {"aten::randint.low", {randint_low}},
-      {"aten::randint.low_generator", {randint_low}}, {"aten::randn", {randn}},
-      {"aten::randn_like", {randn}},        {"aten::random.from", {random_from}},
-      {"aten::random.to", {random_to}},     {"aten::randperm", {randperm}},
+      {"aten::randint.low_generator", {randint_low}},
+      {"aten::randn", {randn}},
+      {"aten::randn_like", {randn}},
+      {"aten::random.from", {random_from}},
+      {"aten::random.to", {random_to}},
+      {"aten::randperm", {randperm}},
       {"aten::uniform", {uniform}},
   };
   return rules;
