@@ -58,10 +58,6 @@ Case of_three(std::string name, const OfThree& function, Tensor a, Tensor b, Ten
 Case of_image(std::string name, const OfOne& function) {
   return of_one(std::move(name), function, numbers({2, 3, 8, 7}));
 }
-Case of_many(std::string name, std::function<Tensors(const Tensors&)> function, Tensors inputs) {
-  return {std::move(name), std::move(function), std::move(inputs)};
-}
-
 c10::List<std::optional<Tensor>> optional_list(const Tensors& tensors) {
   c10::List<std::optional<Tensor>> list;
   for (const Tensor& each : tensors) list.push_back(each);
@@ -370,7 +366,8 @@ std::vector<Case> reduction_cases() {
              [](auto x) {
                const auto [values, order] = x.sort(1);
                const auto [most, where] = x.topk(2, 2);
-               return values * 2 + std::get<0>(x.sort(1, true)) + x.gather(1, x.argsort(1)) +
+               return values * 2 + std::get<0>(x.sort(1, true)) +
+                      x.gather(1, torch::argsort(x, int64_t{1}, false)) +
                       std::get<0>(x.sort(/*stable=*/true, 1, true)) +
                       x.argsort(/*stable=*/true, 1, false) + order + most.sum() + where.sum();
              }),

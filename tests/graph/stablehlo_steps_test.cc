@@ -24,13 +24,13 @@ using Tensors = std::vector<Tensor>;
 namespace nn = torch::nn;
 
 constexpr int kSteps = 10;
-constexpr double kTolerance = 1e-12;
+constexpr double kStepTolerance = 1e-12;
 
 /// A model with its state, and a step of its training.
 struct Training {
   std::shared_ptr<nn::Module> module;
   std::function<Tensor(const Tensor&)> forward;
-  std::function<void(const Tensors& parameters)> update;
+  std::function<void(const Tensors& parameters)> update = {};
   Tensors extra = {};  // of the optimizer
 
   Tensor step(const Tensor& x, const Tensor& y) const {
@@ -184,10 +184,10 @@ TEST_P(StablehloStepsTest, TrainsAsTheStepThatIsWritten) {
     const Tensor x = images(), y = labels();
     const Tensor expected = eager.step(x, y);
     const Tensor loss = graph.run({{x, y}})[0][0];
-    EXPECT_NEAR(loss.item<double>(), expected.item<double>(), kTolerance) << "step " << step;
+    EXPECT_NEAR(loss.item<double>(), expected.item<double>(), kStepTolerance) << "step " << step;
   }
   graph.pull();
-  EXPECT_LT(largest_difference(eager.state(), compiled.state()), kTolerance);
+  EXPECT_LT(largest_difference(eager.state(), compiled.state()), kStepTolerance);
 }
 
 TEST_P(StablehloStepsTest, MakesSeveralStepsARun) {
@@ -208,10 +208,10 @@ TEST_P(StablehloStepsTest, MakesSeveralStepsARun) {
       return torch::stack(all).slice(0, 1 + run * kSteps / 2, 1 + (run + 1) * kSteps / 2);
     };
     const Tensor got = graph.run({{part(xs), part(ys)}})[0][0];
-    EXPECT_TRUE(torch::allclose(got, part(losses), kTolerance, kTolerance));
+    EXPECT_TRUE(torch::allclose(got, part(losses), kStepTolerance, kStepTolerance));
   }
   graph.pull();
-  EXPECT_LT(largest_difference(eager.state(), compiled.state()), kTolerance);
+  EXPECT_LT(largest_difference(eager.state(), compiled.state()), kStepTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, StablehloStepsTest,
@@ -275,7 +275,7 @@ TEST(StablehloStateTest, GradientsAreResults) {
   graph.run({x});
   step(x);
   ASSERT_EQ(graph.gradients().size(), 1);
-  EXPECT_TRUE(torch::allclose(graph.gradients()[0], weight.grad(), kTolerance, kTolerance));
+  EXPECT_TRUE(torch::allclose(graph.gradients()[0], weight.grad(), kStepTolerance, kStepTolerance));
 }
 
 /// A sum over replicas as runtime's all_reduce records it.
@@ -302,13 +302,14 @@ TEST(StablehloReplicasTest, MeetInSumsAndStayEqual) {
   for (const Tensors& each : inputs) all.push_back(each[0]);
   const Tensor x = torch::stack(all);
   for (const Tensors& each : results) {
-    EXPECT_TRUE(torch::allclose(each[0], x.sum(0), kTolerance, kTolerance));
+    EXPECT_TRUE(torch::allclose(each[0], x.sum(0), kStepTolerance, kStepTolerance));
     EXPECT_TRUE(each[1].equal(x.amin(0)));
     EXPECT_TRUE(each[2].equal(x.amax(0)));
     EXPECT_TRUE(each[3].equal(results[0][3]));
   }
   graph.pull();
-  EXPECT_TRUE(torch::allclose(weight, before - 0.1 * (before * x).mean(0), kTolerance, kTolerance));
+  EXPECT_TRUE(
+      torch::allclose(weight, before - 0.1 * (before * x).mean(0), kStepTolerance, kStepTolerance));
 }
 
 TEST(StablehloRandomTest, NumbersHaveTheirDistributionsAndChange) {

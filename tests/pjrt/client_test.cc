@@ -114,8 +114,8 @@ TEST(PjrtClientTest, ReplicasMeetInASum) {
 
 TEST(PjrtClientTest, ErrorsHaveThePluginsCodeAndText) {
   STRATA_NEEDS_PJRT_PLUGIN();
-  expect_error_containing([] { pjrt_client().compile("module { no text"); },
-                          ErrorCode::kInvalidArgument, "[pjrt] compile: ");
+  expect_error_containing([] { pjrt_client().compile("module { no text"); }, ErrorCode::kUnknown,
+                          "[pjrt] compile: -:1:10: error: custom op 'no' is unknown");
   expect_error([] { pjrt_client().compile(doubling(), {.num_replicas = 9}); },
                "[pjrt] compile: got 9 replicas for 8 devices; expected at most one a device");
   expect_error([] { pjrt_client().compile(doubling(), {.num_replicas = 2, .devices = {1}}); },
