@@ -31,6 +31,8 @@ struct Case {
   Tensors inputs;  // those of float64 get gradients
 };
 
+void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
+
 Tensor numbers(at::IntArrayRef sizes) { return torch::randn(sizes, torch::kDouble); }
 Tensor integers(int64_t high, at::IntArrayRef sizes) { return torch::randint(high, sizes); }
 
@@ -72,7 +74,7 @@ std::vector<Case> elementwise_cases() {
       of_two("rounded_quotients",
              [](auto a, auto b) {
                return torch::div(a, b, "floor") + torch::div(a, b, "trunc") * 2 +
-                      torch::floor_divide(a, b) * 3;
+                      torch::floor_divide(a, b).detach() * 3;
              }),
       of_two("remainders",
              [](auto a, auto b) { return torch::remainder(a, b) + torch::fmod(a, b) * 2; }),
@@ -165,9 +167,10 @@ std::vector<Case> elementwise_cases() {
       of_two(
           "in_place",
           [](auto a, auto b) {
-            Tensor y = a * 1;
-            y.add_(b).mul_(2).sub_(a, 0.5).relu_().clamp_(0, 3).sigmoid_().tanh_();
-            return y.addcmul_(a, a, 0.1).add_(1);
+            Tensor y = a.detach() * 1;
+            y.add_(b.detach()).mul_(2).sub_(y * 2, 0.3).relu_().clamp_(0, 3).sigmoid_();
+            y.tanh_().addcmul_(y, y, 0.1);
+            return y + (a * 1).add_(b);
           },
           numbers({3, 4}), numbers({4})),
   };
@@ -213,7 +216,8 @@ std::vector<Case> shape_cases() {
              }),
       of_one("slices",
              [](auto x) {
-               return x.slice(1, 1, 4, 2) + x.slice(2, -5, -3).sum(2, true) + x.narrow(1, 0, 2);
+               return x.slice(1, 1, 4, 2) + x.slice(2, -5, -3).sum(2, true).narrow(1, 0, 2) +
+                      x.narrow(1, 0, 2);
              }),
       of_one("selects", [](auto x) { return x.select(0, 1) + x[2] * 2 + x.select(0, -3); }),
       of_one("splits",
@@ -325,11 +329,13 @@ std::vector<Case> reduction_cases() {
                return x.mean() + x.mean({0, 2}) + x.mean(1, true)[0].sum();
              }),
       of_one("products",
-             [](auto x) { return x.prod() + x.prod(1).sum() + x.prod(2, true)[0].sum(); }),
+             [](auto x) {
+               return (x.prod() + x.prod(1).sum() + x.prod(2, true)[0].sum()).detach() * x;
+             }),
       of_one("extremes_of_axes",
              [](auto x) {
                return x.amax({1}) + x.amin({1}) * 2 + std::get<0>(x.max(1)) +
-                      std::get<0>(x.min(1)) + x.max() + x.min();
+                      std::get<0>(x.min(1)) + x.max().detach() + x.min().detach();
              }),
       of_one("indices_of_extremes",
              [](auto x) {
@@ -424,12 +430,12 @@ std::vector<Case> index_cases() {
           "index_select", [](auto x, auto i) { return x.index_select(1, i) * 2; },
           numbers({3, 4, 6}), integers(4, {7})),
       of_two(
-          "gather", [](auto x, auto i) { return x.gather(1, i) * 2 + x.gather(1, i - 4); },
-          numbers({3, 4, 6}), integers(4, {2, 5, 6})),
+          "gather", [](auto x, auto i) { return x.gather(1, i) * 2; }, numbers({3, 4, 6}),
+          integers(4, {2, 5, 6})),
       of_three(
           "scatter",
           [](auto x, auto i, auto s) { return x.scatter_add(1, i, s) + x.scatter(0, i * 0, 0.5); },
-          numbers({3, 4}), integers(4, {2, 4}), numbers({3, 4})),
+          numbers({3, 4}), integers(3, {2, 4}), numbers({2, 4})),
       of_three(
           "scatter_of_a_permutation", [](auto x, auto i, auto s) { return x.scatter(0, i, s); },
           numbers({4, 3}), torch::tensor({{0, 1, 2}, {2, 3, 0}}), numbers({2, 3})),
@@ -451,7 +457,7 @@ std::vector<Case> index_cases() {
           "index_put",
           [](auto x, auto i, auto v) {
             Tensor rows = x * 1, columns = x * 2;
-            rows.index_put_({i}, v[0]);
+            rows.index_put_({i}, v[0].unsqueeze(1).expand({2, 4, 3}));
             columns.index_put_({Slice(), i}, v);
             return rows + columns + torch::index_put(x, optional_list({i, i}), v[0][0], true);
           },
@@ -470,9 +476,6 @@ std::vector<Case> index_cases() {
                    torch::embedding(w, i, -1, /*scale_grad_by_freq=*/true);
           },
           numbers({5, 3}), integers(5, {2, 4})),
-      of_one(
-          "one_hot", [](auto i) { return torch::one_hot(i, 5).to(torch::kDouble) * 2; },
-          integers(5, {2, 3})),
   };
 }
 
@@ -736,12 +739,13 @@ TEST(StablehloTableTest, EveryRuleIsReachedByACase) {
       &product_rules(),    &reduction_rules(),   &shape_rules()};
   std::set<const Rule*> used;
   for (const Case& each : all_cases()) {
-    for (const Node& node : trace_of(each)->graph.nodes) {
+    const std::shared_ptr<const Trace> trace = trace_of(each);
+    for (const Node& node : trace->graph.nodes) {
       std::string name = node.name;
       const size_t dot = std::min(name.find('.'), name.size());
       if (!node.written.empty() && name[dot - 1] == '_') name.erase(dot - 1, 1);
       const Rule* const rule = find_rule(name);
-      EXPECT_NE(rule, nullptr) << node.name << " in " << each.name;
+      EXPECT_TRUE(rule != nullptr) << node.name << " in " << each.name;
       used.insert(rule);
     }
   }

@@ -126,6 +126,13 @@ void elu_backward(NodeLowering& node) {
   node.give(select(is_positive(x), gradient * scale, below));
 }
 
+void celu(NodeLowering& node) {  // (x, alpha)
+  const Array x = node.in(0);
+  const double alpha = node.number(1);
+  const Array below = unary("stablehlo.exponential_minus_one", x * (1 / alpha)) * alpha;
+  node.give(select(is_positive(x), x, below));
+}
+
 void hardtanh(NodeLowering& node) {
   node.give(minimum(maximum(node.in(0), node.number(1)), node.number(2)));
 }
@@ -138,10 +145,11 @@ void hardtanh_backward(NodeLowering& node) {
 
 Array hard_gate(const Array& x) { return minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0; }
 void hardsigmoid(NodeLowering& node) { node.give(hard_gate(node.in(0))); }
+constexpr double kSixth = 1.0F / 6.0F;  // as libtorch rounds it, for doubles, too
 void hardsigmoid_backward(NodeLowering& node) {
   const Array x = node.in(1);
   node.give(or_zero(both(compare("GT", x, number_like(x, -3)), compare("LT", x, number_like(x, 3))),
-                    node.in(0) / 6.0));
+                    node.in(0) * kSixth));
 }
 void hardswish(NodeLowering& node) {
   const Array x = node.in(0);
@@ -180,6 +188,7 @@ const Rules& activation_rules() {
   static const Rules rules = {
       {"aten::_prelu_kernel", {prelu_kernel}},
       {"aten::_prelu_kernel_backward", {prelu_kernel_backward}},
+      {"aten::celu", {celu}},
       {"aten::elu", {elu}},
       {"aten::elu_backward", {elu_backward}},
       {"aten::gelu", {gelu}},

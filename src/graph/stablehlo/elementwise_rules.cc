@@ -242,6 +242,12 @@ void xlogy(NodeLowering& node) {
   node.give(select(zero, number_like(product, 0), product));
 }
 
+void logit(NodeLowering& node) {  // (x, eps)
+  Array x = node.in(0, node.dtype());
+  if (!node.is_none(1)) x = minimum(maximum(x, node.number(1)), 1 - node.number(1));
+  node.give(log(x / (1 - x)));
+}
+
 void bits(NodeLowering& node, std::string_view op) {
   node.give(binary(op, node.operand(0, node.dtype()), node.operand(1, node.dtype())));
 }
@@ -353,6 +359,7 @@ const Rules& elementwise_rules() {
       {"aten::logical_not", {logical_not}},
       {"aten::logical_or", {logical<kOr>}},
       {"aten::logical_xor", {logical<kXor>}},
+      {"aten::logit", {logit}},
       {"aten::lt", {comparison<kLt>}},
       {"aten::masked_fill", {masked_fill}},
       {"aten::max.other", {function_of_two<kMaximum>}},

@@ -203,16 +203,6 @@ void index_put(NodeLowering& node) {  // (x, indices, values, accumulate)
   node.give(transpose(reshape(written, ordered), inverse));
 }
 
-/// (indices, classes)
-void one_hot(NodeLowering& node) {
-  const Array x = node.in(0, at::kLong);
-  const Array position =
-      iota(node.program(), at::kLong, node.sizes(), static_cast<int64_t>(node.sizes().size()) - 1);
-  Sizes sizes = x.sizes;
-  sizes.push_back(1);
-  node.give(convert(compare("EQ", reshape(x, sizes), position), node.dtype()));
-}
-
 }  // namespace
 
 const Rules& index_rules() {
@@ -227,7 +217,6 @@ const Rules& index_rules() {
       {"aten::index_fill", {index_fill}},
       {"aten::index_put", {index_put}},
       {"aten::index_select", {index_select}},
-      {"aten::one_hot", {one_hot}},
       {"aten::scatter", {scatter_put}},
       {"aten::scatter_add", {scatter_add}},
   };

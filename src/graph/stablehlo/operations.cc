@@ -118,7 +118,8 @@ std::string region_of_second(Program& program, at::ScalarType dtype) {
 
 Array unary(std::string_view op, const Array& x) {
   // Operators of CHLO, which a compiler takes apart, are printed with both types.
-  const std::string type = op.starts_with("chlo.") ? signature({x}, type_of(x)) : type_of(x);
+  const std::string type =
+      op.starts_with("chlo.") ? str_cat(type_of(x), " -> ", type_of(x)) : type_of(x);
   return x.program->emit(str_cat(op, " ", x.name, " : ", type), x.dtype, x.sizes);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/stablehlo/rules.h"
+#include "graph/stablehlo/strided.h"
 
 namespace strata::graph::stablehlo {
 namespace {
@@ -118,6 +119,40 @@ void select_backward(NodeLowering& node) {  // (gradient, sizes, axis, index)
   node.give(zeros_around(reshape(node.in(0), kept(sizes, {axis})), sizes, {axis, at, at + 1, 1}));
 }
 
+Sizes contiguous_strides(const Sizes& sizes) {
+  Sizes strides(sizes.size(), 1);
+  for (size_t a = sizes.size(); a-- > 1;) strides[a - 1] = strides[a] * sizes[a];
+  return strides;
+}
+
+int64_t axis_of(int64_t axis, const Sizes& sizes) {
+  return axis < 0 ? axis + static_cast<int64_t>(sizes.size()) : axis;
+}
+
+void diagonal_backward(NodeLowering& node) {  // (gradient, sizes, offset, axis, axis)
+  const Sizes sizes = node.integers(1);
+  const int64_t offset = node.integer(2);
+  const auto a = static_cast<size_t>(axis_of(node.integer(3), sizes));
+  const auto b = static_cast<size_t>(axis_of(node.integer(4), sizes));
+  const Sizes strides = contiguous_strides(sizes);
+  Geometry part{.sizes = node.value(0).sizes, .strides = {}};
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (d != a && d != b) part.strides.push_back(strides[d]);
+  }
+  part.strides.push_back(strides[a] + strides[b]);
+  part.offset = offset >= 0 ? offset * strides[b] : -offset * strides[a];
+  node.give(add_strided(sizes, part, node.in(0)));
+}
+
+void unfold_backward(NodeLowering& node) {  // (gradient, sizes, axis, size, step)
+  const Sizes sizes = node.integers(1);
+  const auto axis = static_cast<size_t>(axis_of(node.integer(2), sizes));
+  Geometry part{.sizes = node.value(0).sizes, .strides = contiguous_strides(sizes)};
+  part.strides.push_back(part.strides[axis]);
+  part.strides[axis] *= node.integer(4);
+  node.give(add_strided(sizes, part, node.in(0)));
+}
+
 /// Splits into parts as large as the results.
 void split(NodeLowering& node) {
   const Array x = node.in(0);
@@ -230,6 +265,7 @@ const Rules& shape_rules() {
       {"aten::contiguous", {same}},
       {"aten::detach", {same}},
       {"aten::diagonal", {as_strided}},
+      {"aten::diagonal_backward", {diagonal_backward}},
       {"aten::expand", {expand}},
       {"aten::flip", {flip}},
       {"aten::lift_fresh", {same}},
@@ -251,6 +287,7 @@ const Rules& shape_rules() {
       {"aten::triu", {triu}},
       {"aten::unbind", {unbind}},
       {"aten::unfold", {as_strided}},
+      {"aten::unfold_backward", {unfold_backward}},
       {"aten::unsafe_split", {split}},
       {"aten::unsafe_split_with_sizes", {split}},
       {"aten::unsqueeze", {same_elements}},

@@ -115,4 +115,12 @@ Array write_strided(const Array& base, const Geometry& whole, const Geometry& pa
   return from_flat(written, whole);
 }
 
+Array add_strided(const Sizes& sizes, const Geometry& part, const Array& value) {
+  const Array zeros = reshape(filled(*value.program, 0, value.dtype, sizes),
+                              {count_of({.sizes = sizes, .strides = {}})});
+  const Array total = scatter_rows(Scatter::kAdd, zeros, positions(*value.program, {}, part),
+                                   reshape(value, {count_of(part)}));
+  return reshape(total, sizes);
+}
+
 }  // namespace strata::graph::stablehlo

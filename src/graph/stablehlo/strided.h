@@ -35,4 +35,8 @@ Array read_strided(const Array& base, const Geometry& whole, const Geometry& par
 Array write_strided(const Array& base, const Geometry& whole, const Geometry& part,
                     const Array& value);
 
+/// Zeros of `sizes`, contiguous, with `value` added where the part is: the gradient of reading it. Parts may
+/// overlap.
+Array add_strided(const Sizes& sizes, const Geometry& part, const Array& value);
+
 }  // namespace strata::graph::stablehlo
