@@ -162,15 +162,6 @@ void hardswish_backward(NodeLowering& node) {
                     select(compare("LT", x, number_like(x, 3)), middle, gradient)));
 }
 
-/// A weight for each channel, axis 1, or one for all.
-Array weight_along(const Array& weight, const Array& x) {
-  if (weight.count() == 1 || x.rank() < 2) return reshape(weight, Sizes(x.sizes.size(), 1));
-  return along(reshape(weight, {weight.count()}), x.sizes, 1);
-}
-void prelu(NodeLowering& node) {
-  const Array x = node.in(0);
-  node.give(select(is_positive(x), x, x * weight_along(node.in(1), x)));
-}
 void prelu_kernel(NodeLowering& node) {  // its weight already has x's axes
   const Array x = node.in(0);
   node.give(select(is_positive(x), x, x * node.in(1)));
@@ -205,7 +196,6 @@ const Rules& activation_rules() {
       {"aten::log_sigmoid_forward", {log_sigmoid}},
       {"aten::mish", {mish}},
       {"aten::mish_backward", {mish_backward}},
-      {"aten::prelu", {prelu}},
       {"aten::relu", {relu}},
       {"aten::sigmoid", {sigmoid}},
       {"aten::sigmoid_backward", {sigmoid_backward}},

@@ -157,13 +157,6 @@ void is_infinite(NodeLowering& node) {
   const double infinity = std::numeric_limits<double>::infinity();
   node.give(compare("EQ", absolute(x), number_like(x, infinity)));
 }
-void is_finite(NodeLowering& node) {
-  const Array x = node.in(0);
-  if (!x.is_floating()) return node.give(filled(node.program(), 1, at::kBool, x.sizes));
-  node.give(x.program->emit(str_cat("stablehlo.is_finite ", x.name, " : (", type_of(x), ") -> ",
-                                    type_of(at::kBool, x.sizes)),
-                            at::kBool, x.sizes));
-}
 
 double largest_of(at::ScalarType dtype) {
   switch (dtype) {
@@ -345,7 +338,6 @@ const Rules& elementwise_rules() {
       {"aten::ge", {comparison<kGe>}},
       {"aten::gt", {comparison<kGt>}},
       {"aten::hypot", {hypot}},
-      {"aten::isfinite", {is_finite}},
       {"aten::isinf", {is_infinite}},
       {"aten::isnan", {is_nan_rule}},
       {"aten::le", {comparison<kLe>}},
@@ -362,9 +354,7 @@ const Rules& elementwise_rules() {
       {"aten::logit", {logit}},
       {"aten::lt", {comparison<kLt>}},
       {"aten::masked_fill", {masked_fill}},
-      {"aten::max.other", {function_of_two<kMaximum>}},
       {"aten::maximum", {function_of_two<kMaximum>}},
-      {"aten::min.other", {function_of_two<kMinimum>}},
       {"aten::minimum", {function_of_two<kMinimum>}},
       {"aten::mul", {mul}},
       {"aten::nan_to_num", {nan_to_num}},

@@ -405,15 +405,34 @@ std::pair<Array, Array> sort(const Array& x, int64_t axis, bool descending) {
   Program& program = *x.program;
   const Array index = iota(program, at::kLong, x.sizes, axis);
   const std::string a = program.unique(), b = program.unique(), c = program.unique(),
-                    d = program.unique(), less = program.unique();
+                    d = program.unique();
   const std::string type = type_of(x.dtype, {}), index_type = type_of(at::kLong, {});
-  const char* const order = x.is_floating() ? ", TOTALORDER" : "";
+  std::string region = str_cat("({\n    ^bb0(", a, ": ", type, ", ", b, ": ", type, ", ", c, ": ",
+                               index_type, ", ", d, ": ", index_type, "):\n");
+  const auto line = [&](const std::string& text) {
+    const std::string name = program.unique();
+    region += str_cat("      ", name, " = ", text, "\n");
+    return name;
+  };
+  const auto compared = [&](const char* direction, const std::string& left,
+                            const std::string& right) {
+    return line(str_cat("stablehlo.compare ", direction, ", ", left, ", ", right, " : (", type,
+                        ", ", type, ") -> tensor<i1>"));
+  };
+  std::string first = compared(descending ? "GT" : "LT", a, b);
+  if (x.is_floating()) {  // a NaN, whichever its sign, is larger than all numbers
+    const std::string& large = descending ? a : b;
+    const std::string& small = descending ? b : a;
+    const std::string is_number = compared("EQ", small, small);
+    const std::string is_none = compared("NE", large, large);
+    const std::string by_nan =
+        line(str_cat("stablehlo.and ", is_none, ", ", is_number, " : tensor<i1>"));
+    first = line(str_cat("stablehlo.or ", first, ", ", by_nan, " : tensor<i1>"));
+  }
+  region += str_cat("      stablehlo.return ", first, " : tensor<i1>\n    })");
   const std::vector<Array> sorted = program.emit_all(
-      str_cat("\"stablehlo.sort\"(", x.name, ", ", index.name, ") ({\n    ^bb0(", a, ": ", type,
-              ", ", b, ": ", type, ", ", c, ": ", index_type, ", ", d, ": ", index_type,
-              "):\n      ", less, " = stablehlo.compare ", descending ? "GT" : "LT", ", ", a, ", ",
-              b, order, " : (", type, ", ", type, ") -> tensor<i1>\n      stablehlo.return ", less,
-              " : tensor<i1>\n    }) {dimension = ", axis, " : i64, is_stable = true} : ",
+      str_cat("\"stablehlo.sort\"(", x.name, ", ", index.name, ") ", region, " {dimension = ", axis,
+              " : i64, is_stable = true} : ",
               signature({x, index}, str_cat("(", type_of(x), ", ", type_of(index), ")"))),
       {{x.dtype, x.sizes}, {at::kLong, x.sizes}});
   return {sorted[0], sorted[1]};

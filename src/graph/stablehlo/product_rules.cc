@@ -30,13 +30,6 @@ void addbmm(NodeLowering& node) {
 }
 void addr(NodeLowering& node) { give_with_bias(node, dot(node.in(1), node.in(2), {}, {}, {}, {})); }
 
-/// linear(x, weight, bias): `[..., in]` by `[out, in]`.
-void linear(NodeLowering& node) {
-  const Array x = node.in(0), weight = node.in(1);
-  const Array y = dot(x, weight, {}, {}, {x.rank() - 1}, {1});
-  node.give(node.is_none(2) ? y : y + node.in(2));
-}
-
 /// What attention has for both directions: q `[b, h, n, e]`, k `[b, h, m, e]`, v `[b, h, m, f]`.
 struct Attention {
   Array q, k, v;
@@ -115,7 +108,6 @@ const Rules& product_rules() {
       {"aten::baddbmm", {baddbmm}},
       {"aten::bmm", {bmm}},
       {"aten::dot", {dot_rule}},
-      {"aten::linear", {linear}},
       {"aten::mm", {mm}},
       {"aten::mv", {mv}},
   };

@@ -175,23 +175,19 @@ void cumprod(NodeLowering& node) {
   node.give(x.rank() == 0 ? x : cumulate(Reduction::kProduct, x, node.axis(1)));
 }
 
-void give_sorted(NodeLowering& node, size_t axis, size_t descending, bool indices_only) {
+void give_sorted(NodeLowering& node, size_t axis, size_t descending) {
   const Array x = node.in(0);
   if (x.rank() == 0) {
     const Array zero = node.program().scalar(int64_t{0}, at::kLong);
-    if (indices_only) return node.give(zero);
     node.give(x, 0);
     return node.give(zero, 1);
   }
   const auto [values, indices] = sort(x, node.axis(axis), node.flag(descending));
-  if (indices_only) return node.give(indices);
   node.give(values, 0);
   node.give(indices, 1);
 }
-void sort_rule(NodeLowering& node) { give_sorted(node, 1, 2, false); }
-void stable_sort(NodeLowering& node) { give_sorted(node, 2, 3, false); }
-void argsort(NodeLowering& node) { give_sorted(node, 1, 2, true); }
-void stable_argsort(NodeLowering& node) { give_sorted(node, 2, 3, true); }
+void sort_rule(NodeLowering& node) { give_sorted(node, 1, 2); }
+void stable_sort(NodeLowering& node) { give_sorted(node, 2, 3); }
 
 void topk(NodeLowering& node) {  // (x, k, axis, largest, sorted)
   const Array x = node.in(0);
@@ -215,8 +211,6 @@ const Rules& reduction_rules() {
       {"aten::any", {any}},
       {"aten::argmax", {argmax}},
       {"aten::argmin", {argmin}},
-      {"aten::argsort", {argsort}},
-      {"aten::argsort.stable", {stable_argsort}},
       {"aten::cumprod", {cumprod}},
       {"aten::cumsum", {cumsum}},
       {"aten::linalg_vector_norm", {norm}},
