@@ -37,6 +37,11 @@ const PJRT_Api* api_of(const std::string& path) {
   return api;
 }
 
+struct OpenPlugins {
+  Mutex mutex;
+  std::map<std::string, std::shared_ptr<const Plugin>> by_path STRATA_GUARDED_BY(mutex);
+};
+
 }  // namespace
 
 std::optional<std::string> Plugin::path_from_environment() {
@@ -49,10 +54,9 @@ std::shared_ptr<const Plugin> Plugin::open(const std::string& given) {
   const std::string path = given.empty() ? path_from_environment().value_or("") : given;
   STRATA_CHECK(!path.empty(), kNotFound, "[pjrt] open: got no path, and ", kPluginVariable,
                " is not set; expected the file of a PJRT plugin; ", kHowToGetOne);
-  static Mutex mutex;
-  static std::map<std::string, std::shared_ptr<const Plugin>> plugins;
-  const MutexLock lock(mutex);
-  std::shared_ptr<const Plugin>& plugin = plugins[path];
+  static OpenPlugins open_plugins;
+  const MutexLock lock(open_plugins.mutex);
+  std::shared_ptr<const Plugin>& plugin = open_plugins.by_path[path];
   if (plugin == nullptr) {
     std::shared_ptr<const Plugin> opened(new Plugin(path, api_of(path)));
     auto arguments = STRATA_PJRT_ARGUMENTS(Plugin_Initialize);
