@@ -101,6 +101,11 @@ std::string question(const c10::OperatorHandle& op, const Stack& arguments) {
       out << argument;
       continue;
     }
+    if (argument.isOptionalTensorList()) {  // x[i] is not x[:, i]
+      for (const std::optional<at::Tensor>& each : argument.toOptionalTensorVector()) {
+        out << (each && each->defined() ? '+' : '-');
+      }
+    }
     map_tensors(argument, [&](const at::Tensor& tensor) {
       if (!tensor.defined()) return tensor;
       out << tensor.scalar_type() << tensor.sizes() << tensor.strides() << is_number(tensor);

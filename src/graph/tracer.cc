@@ -132,6 +132,15 @@ std::vector<size_t> unsaid_writes(const c10::OperatorHandle& op, const Stack& st
   return {};
 }
 
+/// No index is a mask, of which as many elements are taken as it has ones.
+bool indexes_by_position(const c10::IValue& indices) {
+  return std::ranges::none_of(
+      indices.toOptionalTensorVector(), [](const std::optional<at::Tensor>& index) {
+        return index && index->defined() &&
+               (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte);
+      });
+}
+
 /// An operator that writes all elements of its first argument and reads none of them.
 bool overwrites(std::string_view name) {
   static const std::set<std::string_view> names = {
@@ -386,7 +395,9 @@ void Tracer::check_arguments(const c10::OperatorHandle& op, const Stack& stack) 
     refuse(str_cat(name, " gives a tensor other memory"),
            "make a new tensor instead, or run this function eagerly");
   }
-  if (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) {
+  const bool fixed_size = name == "aten::index" && indexes_by_position(stack[1]);
+  if ((op.hasTag(at::Tag::dynamic_output_shape) && !fixed_size) ||
+      op.hasTag(at::Tag::data_dependent_output)) {
     refuse(str_cat("the result of ", full_name(op), " has a size that depends on elements"),
            "use an operator with a fixed size, such as torch::where, or run this function eagerly");
   }

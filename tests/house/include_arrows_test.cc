@@ -215,7 +215,8 @@ std::vector<std::string> complaints(const std::string& path, const std::string& 
   for (const std::string& name : declared_from_above(text, allowed)) {
     result.push_back(str_cat(path, " declares class ", name, ": no arrow leads to its module"));
   }
-  if (path.ends_with(".h") && text.find("#pragma once") == std::string::npos) {
+  const bool of_others = path.find("/vendor/") != std::string::npos;
+  if (path.ends_with(".h") && !of_others && text.find("#pragma once") == std::string::npos) {
     result.push_back(path + ": no #pragma once");
   }
   if (module != "tools" && (text.find("std::cout") != std::string::npos)) {
