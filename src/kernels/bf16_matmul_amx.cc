@@ -123,20 +123,6 @@ void sum_block(int64_t steps, const void* a, int64_t a_bytes, const uint32_t* b,
   _tile_stored(3, sums + kRegister * kBlock + kRegister, kBlock * 4);
 }
 
-/// The same of any number of steps: chains of kMaxPairs, joined in order. `chain` has room for one.
-void sum_chains(int64_t steps, const void* a, int64_t a_bytes, const uint32_t* b, int64_t b_bytes,
-                float* sums, float* chain) {
-  constexpr int64_t kMaxSteps = kMaxPairs / kRegister;
-  const auto* const a_rows = static_cast<const char*>(a);
-  for (int64_t step = 0; step < steps; step += kMaxSteps) {
-    sum_block(std::min(kMaxSteps, steps - step), a_rows + step * kStep * 2, a_bytes,
-              b + step * kRegister * b_bytes / 4, b_bytes, step == 0 ? sums : chain);
-    for (int64_t i = 0; step > 0 && i < kSumWords; i += kLanes) {
-      _mm512_store_ps(sums + i, _mm512_add_ps(_mm512_load_ps(sums + i), _mm512_load_ps(chain + i)));
-    }
-  }
-}
-
 /// Writes the block's part of c.
 void write_block(const float* sums, const Bf16Problem& problem, int64_t row, int64_t column) {
   const int64_t rows = std::min(kBlock, problem.m - row);
@@ -161,13 +147,12 @@ void write_block(const float* sums, const Bf16Problem& problem, int64_t row, int
 }  // namespace
 
 int64_t bf16_amx_scratch_floats(const Bf16Problem& problem) {
-  return 2 * kSumWords + panel_words(problem) + packed_rows(problem) * padded_k(problem) / 2;
+  return kSumWords + panel_words(problem) + packed_rows(problem) * padded_k(problem) / 2;
 }
 
 void bf16_matmul_amx(const Bf16Problem& problem, float* scratch) {
   float* const sums = scratch;
-  float* const chain = scratch + kSumWords;
-  auto* const panel = reinterpret_cast<uint32_t*>(scratch + 2 * kSumWords);
+  auto* const panel = reinterpret_cast<uint32_t*>(scratch + kSumWords);
   uint32_t* const packed = panel + panel_words(problem);
   const int64_t whole_rows = in_place(problem) ? problem.m / kBlock * kBlock : 0;
   if (whole_rows < problem.m) {
@@ -189,8 +174,8 @@ void bf16_matmul_amx(const Bf16Problem& problem, float* scratch) {
           here ? static_cast<const void*>(problem.a.data + row * problem.a.row_stride)
                : packed + (row - whole_rows) * padded_k(problem) / 2;
       for (int64_t part = 0; part < columns; part += kBlock) {
-        sum_chains(padded_k(problem) / kStep, a, here ? problem.a.row_stride * 2 : packed_bytes,
-                   panel + part, width * 4, sums, chain);
+        sum_block(padded_k(problem) / kStep, a, here ? problem.a.row_stride * 2 : packed_bytes,
+                  panel + part, width * 4, sums);
         write_block(sums, problem, row, column + part);
       }
     }

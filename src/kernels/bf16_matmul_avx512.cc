@@ -16,6 +16,8 @@ namespace strata::kernels {
 namespace {
 
 constexpr int64_t kMaxTall = 12;  // rows of the tallest tile
+/// A panel of so many pairs takes half of a second-level cache.
+constexpr int64_t kMaxPairs = 2048;
 
 /// d[rows, columns] = p q; vectors lie along the columns.
 struct Bf16Product {

@@ -34,8 +34,8 @@ void bf16_matmul_avx512(const Bf16Problem& problem, float* scratch);
 /// Floats of scratch memory (aligned to 64 bytes) that bf16_matmul_amx needs.
 int64_t bf16_amx_scratch_floats(const Bf16Problem& problem);
 
-/// For processors with AMX_BF16 and AVX512_BF16, in a process that may use the registers. By TDPBF16PS, with the bits of
-/// bf16_matmul_avx512.
+/// For processors with AMX_BF16 and AVX512_BF16, in a process that may use the registers. Each element of c is one chain
+/// of TDPBF16PS over pairs of k, in order: its bits depend on its row of a, its column of b and k alone.
 void bf16_matmul_amx(const Bf16Problem& problem, float* scratch);
 
 }  // namespace strata::kernels

@@ -14,10 +14,6 @@
 namespace strata::kernels {
 namespace {
 
-/// Pairs that are summed in one chain, longer sums being joined of several: their panel takes half of a second-level
-/// cache.
-constexpr int64_t kMaxPairs = 2048;
-
 inline __m512i pair_of(__m256i even, __m256i odd) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));

@@ -78,21 +78,6 @@ TEST(Bf16ProductsTest, SumsAreFloatsAndRoundedOnceForAllLayoutsAndSizes) {
   }
 }
 
-TEST(Bf16ProductsTest, AmxHasTheBitsOfAvx512Bf16) {
-  if (bf16_products() != Bf16Products::kAmx) GTEST_SKIP() << "needs a processor with AMX";
-  torch::manual_seed(6);
-  for (const auto& [m, n, k] : kSizes) {
-    for (const bool by_columns : {false, true}) {
-      const at::Tensor a = matrix(m, k, by_columns);
-      const at::Tensor b = matrix(k, n, by_columns);
-      const auto amx = detail::own_bf16_product(a, b, {}, at::kFloat, Bf16Products::kAmx);
-      const auto pairs = detail::own_bf16_product(a, b, {}, at::kFloat, Bf16Products::kOwn);
-      ASSERT_TRUE(amx && pairs);
-      EXPECT_TRUE(same_bits(*amx, *pairs)) << m << " x " << k << " x " << n;
-    }
-  }
-}
-
 /// What the float kernels of an instruction set give for bfloat16: rounded, and as floats.
 std::pair<at::Tensor, at::Tensor> widening_product(CpuIsa isa, const at::Tensor& a,
                                                    const at::Tensor& b, const at::Tensor& bias) {
