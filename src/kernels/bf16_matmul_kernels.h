@@ -34,8 +34,9 @@ void bf16_matmul_avx512(const Bf16Problem& problem, float* scratch);
 /// Floats of scratch memory (aligned to 64 bytes) that bf16_matmul_amx needs.
 int64_t bf16_amx_scratch_floats(const Bf16Problem& problem);
 
-/// For processors with AMX_BF16 and AVX512_BF16, in a process that may use the registers. Each element of c is one chain
-/// of TDPBF16PS over pairs of k, in order: its bits depend on its row of a, its column of b and k alone.
+/// For processors with AMX_BF16 and AVX512_BF16, in a process that may use the registers. Each element of c is summed by
+/// TDPBF16PS over 32 steps of k at a time, in order: its bits depend on its row of a, its column of b and k alone. That
+/// instruction sums the even steps and the odd ones apart, so the bits are not those of bf16_matmul_avx512.
 void bf16_matmul_amx(const Bf16Problem& problem, float* scratch);
 
 }  // namespace strata::kernels
