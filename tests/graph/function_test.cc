@@ -472,7 +472,9 @@ void double_by(graph::FunctionCore& core, int calls, const std::function<void()>
       if (effect) effect();
       return std::vector<Tensor>{given[0] * 2};
     };
-    EXPECT_TRUE(core.call({.tensors = {x}, .rest = {}}, step).tensors.at(0).equal(x * 2));
+    graph::FunctionCore::Result result;
+    core.call({.tensors = {x}, .rest = {}}, step, result);
+    EXPECT_TRUE(result.tensors.at(0).equal(x * 2));
   }
 }
 
