@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/core/error.h"
@@ -105,13 +106,18 @@ TEST(BenchRunningSystemTest, TheSlowestProcessCounts) {
   EXPECT_EQ(system.sample().steps_per_second, 2);
 }
 
+const StepCase& case_named(std::string_view name) {
+  return *std::ranges::find(step_cases(), name, &StepCase::name);
+}
+
 TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   BenchOptions options;
   options.peers_dir = "/nonexistent/peers";
   options.command = "/nonexistent/strata";
   const tools::PortReservation ports(kStepPorts);
-  const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1}, ports);
-  ASSERT_EQ(systems.size(), 16);
+  const auto systems =
+      step_systems(options, case_named("cnn-loop"), "/nonexistent/data", {0, 1}, ports);
+  ASSERT_EQ(systems.size(), 18);
   for (const SystemSpec& system : systems) {
     const bool always_present =
         system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
@@ -121,7 +127,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
                 "not installed in /nonexistent/peers/jax; run scripts/install_peers.sh jax");
     }
   }
-  EXPECT_EQ(step_systems(options, "run", "/nonexistent/data", {0, 1}, ports).size(), 2);
+  EXPECT_EQ(step_systems(options, case_named("run"), "/nonexistent/data", {0, 1}, ports).size(), 2);
 }
 
 TEST(BenchProcessTest, MemoryHasAPeakThatCanBeReset) {
