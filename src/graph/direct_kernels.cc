@@ -119,6 +119,7 @@ struct DirectKernels {
     return *kernels;
   }
 
+  // Not checked: no other thread has it yet.
   DirectKernels() STRATA_NO_THREAD_SAFETY_ANALYSIS
       : rows({{"aten::mm", {mm_of_replicas, true}},
               {"aten::mm", {mm_of_libtorch}},
