@@ -127,8 +127,7 @@ void check_labels(const Tensor& labels, int64_t classes, std::optional<int64_t> 
     }
     return std::vector<Tensor>();
   };
-  graph::call_host("strata::check_labels", {labels}, {}, check, {},
-                   graph::HostInputs::kOfThisRun);
+  graph::call_host("strata::check_labels", {labels}, {}, check, {}, graph::HostInputs::kOfThisRun);
 }
 
 // Half precision and GPUs.

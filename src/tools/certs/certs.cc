@@ -62,7 +62,8 @@ std::optional<CertsOptions> read_options(std::vector<std::string> words) {
   CertsOptions options;
   CommandLine line("strata certs", certs_help());
   line.option("--tasks", "LIST",
-              "worker=4,ps=2: how many tasks of each job (chief, worker, ps,\nevaluator, client: of strata server)",
+              "worker=4,ps=2: how many tasks of each job (chief, worker, ps,\nevaluator, client: "
+              "of strata server)",
               [&](const std::string& list) {
                 options.tasks = parse_task_list(list, "[strata certs] --tasks");
               });
