@@ -28,6 +28,9 @@ namespace {
 /// More graphs on one replica than a program has on purpose: TensorFlow warns then, too.
 constexpr size_t kManyGraphs = 5;
 
+/// The second is compared with the first.
+constexpr int kRecordings = 2;
+
 /// Of a call that is recorded because of a finite share. In longer ones operators take the time, and replays
 /// of large convolutions are 4 to 6 % slower than the step.
 constexpr double kLongestCall = 0.005;
@@ -48,9 +51,6 @@ std::string reason_of(const std::exception& error) {
   const auto* const from_libtorch = dynamic_cast<const c10::Error*>(&error);
   return from_libtorch != nullptr ? from_libtorch->what_without_backtrace() : error.what();
 }
-
-/// The second is compared with the first.
-constexpr int kRecordings = 2;
 
 std::vector<at::Tensor> detached(std::vector<at::Tensor> tensors) {
   for (at::Tensor& tensor : tensors) {

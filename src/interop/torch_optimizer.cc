@@ -172,19 +172,8 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
   optimizers::check_weight(kName, options.weight);
   Contribution local_part;
   const int local = context.local_replica();
-  optimizers::OnGradient early;
-  if (reducer_) {
-    early = [this, local](size_t variable, const at::Tensor& gradient) {
-      graph::call_host(
-          "strata::mark_ready", {gradient}, {},
-          [this, local, variable](const std::vector<at::Tensor>& given) {
-            reducer_->mark_ready(local, variable, given[0]);
-            return std::vector<at::Tensor>();
-          },
-          {}, graph::HostInputs::kOfThisRun);
-    };
-  }
-  local_part.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
+  local_part.gradients = optimizers::backward_to(kName, loss, variables_, local,
+                                                 optimizers::marks_ready(reducer_, local));
   local_part.weight = options.weight;
   apply(context, local_part);
 }

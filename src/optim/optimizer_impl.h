@@ -87,8 +87,6 @@ class Optimizer::Impl : public RunObserver,
   }
   void meet_for_loss_factor(double weight);
   void update_together(int id, const std::vector<at::Tensor>& gradients, double weight);
-  /// What takes a replica's gradients while its backward runs.
-  OnGradient early(int local) const;
   std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,
                                        const strata::detail::GradientShare& share);
   void make_exchange();

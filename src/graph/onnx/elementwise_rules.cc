@@ -2,28 +2,11 @@
 #include <cmath>
 #include <numbers>
 
+#include "graph/comparison_dtype.h"
 #include "graph/onnx/rules.h"
 
 namespace strata::graph::onnx {
 namespace {
-
-/// What libtorch computes a comparison in: numbers and tensors without dimensions count less.
-at::ScalarType compared_in(const NodeExport& node) {
-  const Value& a = node.value(0);
-  if (!node.is_tensor(1)) {
-    const bool fraction = node.node().arguments[1].number.isDouble();
-    return fraction && c10::isIntegralType(a.dtype, true) ? at::kFloat : a.dtype;
-  }
-  const Value& b = node.value(1);
-  if (a.sizes.empty() != b.sizes.empty()) {
-    const Value& main = a.sizes.empty() ? b : a;
-    const Value& other = a.sizes.empty() ? a : b;
-    if (!c10::isIntegralType(main.dtype, true) || c10::isIntegralType(other.dtype, true)) {
-      return main.dtype;
-    }
-  }
-  return c10::promoteTypes(a.dtype, b.dtype);
-}
 
 template <const char* const& op>
 void unary(NodeExport& node) {
@@ -42,12 +25,12 @@ void binary(NodeExport& node) {
 
 template <const char* const& op>
 void comparison(NodeExport& node) {
-  const at::ScalarType dtype = compared_in(node);
+  const at::ScalarType dtype = comparison_dtype(node);
   node.give(node.add(op, {node.tensor(0, dtype), node.operand(1, dtype)}));
 }
 
 void not_equal(NodeExport& node) {
-  const at::ScalarType dtype = compared_in(node);
+  const at::ScalarType dtype = comparison_dtype(node);
   node.give(node.add("Not", {node.add("Equal", {node.tensor(0, dtype), node.operand(1, dtype)})}));
 }
 

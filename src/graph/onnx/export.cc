@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 
+#include "graph/describe_node.h"
 #include "graph/layouts.h"
 #include "graph/onnx/rules.h"
 #include "graph/operator_of.h"

@@ -3,22 +3,10 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "graph/describe_node.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::onnx {
-
-std::string describe_node(const Graph& graph, size_t n) {
-  const Node& node = graph.nodes[n];
-  std::string text = str_cat("node ", n, " (", node.name);
-  for (const Operand& argument : node.arguments) {
-    for (const ValueId id : argument.values) {
-      if (id == kNoValue) continue;
-      const Value& value = graph.values[static_cast<size_t>(id)];
-      text += str_cat(", ", value.dtype, " ", at::IntArrayRef(value.sizes));
-    }
-  }
-  return text + ")";
-}
 
 void NodeExport::refuse(std::string_view what) const {
   STRATA_CHECK(false, kUnimplemented, "[onnx] ", state_.graph().name, ": ",

@@ -111,7 +111,4 @@ class NodeExport {
   std::vector<Names> given_;
 };
 
-/// Where a node comes from, for messages: "node 7 (aten::sort : Float [3, 4])".
-std::string describe_node(const Graph& graph, size_t node);
-
 }  // namespace strata::graph::onnx

@@ -7,18 +7,16 @@
 
 #include "core/checked_size.h"
 #include "core/proto_message.h"
+#include "graph/saved/saved_parts.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::remote {
 namespace {
 
-using saved::SavedNumber;
 using saved::SavedOperand;
+using saved::wide_ids;
 
 constexpr detail::WireText kStepText{.call = "[standalone] step", .expected = "a step"};
-constexpr int64_t kMostDimensions = 64;
-
-std::vector<int64_t> wide_ids(const std::vector<ValueId>& ids) { return {ids.begin(), ids.end()}; }
 
 Work work_of(const Node& node) {
   if (!node.host) return Work::kOperator;
@@ -107,39 +105,11 @@ class StepEncoding {
   }
 
   SavedOperand operand(const Operand& operand, size_t n) const {
-    SavedOperand made{.kind = static_cast<uint64_t>(operand.kind),
-                      .values = wide_ids(operand.values)};
-    if (operand.kind == Operand::Kind::kNumber) made.number = number(operand.number, n);
-    return made;
-  }
-
-  SavedNumber number(const c10::IValue& value, size_t n) const {
-    SavedNumber made;
-    if (value.isInt()) {
-      made.integer = value.toInt();
-    } else if (value.isDouble()) {
-      made.real = value.toDouble();
-    } else if (value.isBool()) {
-      made.boolean = value.toBool();
-    } else if (value.isString()) {
-      made.text = value.toStringRef();
-    } else if (value.isIntList()) {
-      made.list = SavedNumber::kIntegers;
-      made.integers = value.toIntVector();
-    } else if (value.isDoubleList()) {
-      made.list = SavedNumber::kReals;
-      made.reals = value.toDoubleVector();
-    } else if (value.isBoolList()) {
-      made.list = SavedNumber::kBooleans;
-      for (const bool each : value.toBoolList()) made.integers.push_back(each ? 1 : 0);
-    } else if (value.isDevice() && value.toDevice().is_cpu()) {
-      made.cpu = true;
-    } else {
-      STRATA_CHECK(value.isNone(), kUnimplemented, "[standalone] ", graph_.name, ": node ", n, " (",
-                   graph_.nodes[n].name, ") has an argument of ", value.tagKind(),
-                   ", which cannot be sent to a server; write this part of the step otherwise");
-    }
-    return made;
+    const auto made = saved::save_operand(operand);
+    STRATA_CHECK(made, kUnimplemented, "[standalone] ", graph_.name, ": node ", n, " (",
+                 graph_.nodes[n].name, ") has an argument of ", operand.number.tagKind(),
+                 ", which cannot be sent to a server; write this part of the step otherwise");
+    return *made;
   }
 
   struct Place {
@@ -157,13 +127,8 @@ class StepEncoding {
 
 class StepDecoding {
  public:
-  explicit StepDecoding(std::string_view bytes) {
-    detail::WireReader reader(bytes, bytes, kStepText);
-    read_message(message_, reader);
-    STRATA_CHECK(message_.version == kStepVersion, kUnimplemented,
-                 "[standalone] step: got version ", message_.version, "; expected ", kStepVersion,
-                 ": use one strata on clients and servers");
-  }
+  explicit StepDecoding(std::string_view bytes)
+      : message_(read(bytes)), parts_(message_.values.size(), require) {}
 
   RemoteStep step() const {
     RemoteStep made;
@@ -176,15 +141,24 @@ class StepDecoding {
       made.numbers.push_back(message_.values[i].number);
     }
     for (const StepNode& each : message_.nodes) {
-      made.graph.nodes.push_back(node(each));
+      made.graph.nodes.push_back(parts_.node(each.node));
       made.work.push_back(host_work(each));
     }
-    made.graph.inputs = ids(message_.inputs);
-    made.graph.outputs = ids(message_.outputs);
+    made.graph.inputs = parts_.ids(message_.inputs);
+    made.graph.outputs = parts_.ids(message_.outputs);
     return made;
   }
 
  private:
+  static StepGraph read(std::string_view bytes) {
+    StepGraph message;
+    detail::WireReader reader(bytes, bytes, kStepText);
+    read_message(message, reader);
+    STRATA_CHECK(message.version == kStepVersion, kUnimplemented, "[standalone] step: got version ",
+                 message.version, "; expected ", kStepVersion,
+                 ": use one strata on clients and servers");
+    return message;
+  }
   static void require(bool holds, std::string_view what) {
     STRATA_CHECK(holds, kDataLoss, "[standalone] step: got ", what,
                  "; expected a step that a client of this version made");
@@ -193,38 +167,18 @@ class StepDecoding {
     return kind == ValueKind::kCapture || kind == ValueKind::kState || kind == ValueKind::kConstant;
   }
 
-  ValueId value_id(int64_t id) const {
-    require(id >= kNoValue && id < static_cast<int64_t>(message_.values.size()),
-            "a value that does not exist");
-    return static_cast<ValueId>(id);
-  }
-  std::vector<ValueId> ids(const std::vector<int64_t>& given) const {
-    std::vector<ValueId> made;
-    made.reserve(given.size());
-    for (const int64_t each : given) made.push_back(value_id(each));
-    return made;
-  }
-
-  static bool is_known_dtype(uint64_t dtype) {
-    constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16,
-                                          at::kBool,  at::kByte,   at::kChar, at::kShort,
-                                          at::kInt,   at::kLong};
-    return std::ranges::any_of(
-        kDtypes, [&](at::ScalarType each) { return static_cast<uint64_t>(each) == dtype; });
-  }
-
   Value value(size_t i) const {
     const saved::SavedValue& saved = message_.values[i].value;
     const std::string where = str_cat("value ", i, " with ");
     require(saved.kind <= static_cast<uint64_t>(ValueKind::kResult), where + "an unknown kind");
-    require(is_known_dtype(saved.dtype), where + "an unknown dtype");
+    require(saved::is_known_dtype(saved.dtype), where + "an unknown dtype");
     require(saved.sizes.size() == saved.strides.size() &&
-                static_cast<int64_t>(saved.sizes.size()) <= kMostDimensions,
+                static_cast<int64_t>(saved.sizes.size()) <= saved::kMostDimensions,
             where + "unequal numbers of sizes and strides, or too many");
     require(std::ranges::all_of(saved.strides, [](int64_t each) { return each >= 0; }) &&
                 saved.offset >= 0,
             where + "a negative stride or offset");
-    const ValueId memory = value_id(saved.memory);
+    const ValueId memory = parts_.id(saved.memory);
     require(memory != kNoValue && memory <= static_cast<int64_t>(i) &&
                 message_.values[static_cast<size_t>(memory)].value.memory == memory,
             where + "a memory that is none");
@@ -249,44 +203,8 @@ class StepDecoding {
             .update = static_cast<size_t>(node.update)};
   }
 
-  Node node(const StepNode& from) const {
-    Node made{.name = from.node.name, .written = ids(from.node.written)};
-    for (const SavedOperand& each : from.node.arguments) made.arguments.push_back(operand(each));
-    for (const SavedOperand& each : from.node.results) made.results.push_back(operand(each));
-    return made;
-  }
-
-  Operand operand(const SavedOperand& saved) const {
-    require(saved.kind <= static_cast<uint64_t>(Operand::Kind::kNumber),
-            "an operand of an unknown kind");
-    Operand made{.kind = static_cast<Operand::Kind>(saved.kind), .values = ids(saved.values)};
-    require(made.kind != Operand::Kind::kValue || made.values.size() == 1,
-            "an operand of one value with another number of them");
-    if (made.kind == Operand::Kind::kNumber) {
-      require(saved.number.has_value() && saved.values.empty(), "a number that is none");
-      made.number = number(*saved.number);
-    }
-    return made;
-  }
-
-  static c10::IValue number(const SavedNumber& saved) {
-    require(saved.list <= SavedNumber::kBooleans, "a list of an unknown kind");
-    if (saved.list == SavedNumber::kIntegers) return saved.integers;
-    if (saved.list == SavedNumber::kReals) return saved.reals;
-    if (saved.list == SavedNumber::kBooleans) {
-      c10::List<bool> list;
-      for (const int64_t each : saved.integers) list.push_back(each != 0);
-      return list;
-    }
-    if (saved.integer) return *saved.integer;
-    if (saved.real) return *saved.real;
-    if (saved.boolean) return *saved.boolean;
-    if (saved.text) return *saved.text;
-    if (saved.cpu) return c10::Device(c10::kCPU);
-    return {};
-  }
-
   StepGraph message_;
+  saved::PartsReader parts_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "core/checked_size.h"
@@ -13,6 +14,7 @@
 #include "core/memory_limit.h"
 #include "graph/saved/known_operators.h"
 #include "graph/saved/saved_messages.h"
+#include "graph/saved/saved_parts.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/graph/saved_graph.h"
@@ -23,7 +25,6 @@ namespace {
 
 constexpr detail::WireText kLoadText{.call = "[graph] load_graph", .expected = "a saved graph"};
 constexpr size_t kStartBytes = 16;  // the magic and the head's size
-constexpr int64_t kMaxRank = 64;
 
 class Loading {
  public:
@@ -39,14 +40,16 @@ class Loading {
                           " at most: a later strata wrote it"));
     require(saved_.version == kVersion, "no version");
     count_parts();
+    parts_.emplace(saved_.values.size(),
+                   [this](bool holds, const char* what) { require(holds, what); });
     InferenceGraph result;
     result.graph.name = saved_.name;
     result.batch = saved_.batch;
     require(saved_.batch >= 0, "a negative batch");
     for (size_t i = 0; i < saved_.values.size(); ++i) result.graph.values.push_back(value(i));
-    for (const SavedNode& each : saved_.nodes) result.graph.nodes.push_back(node(each));
-    result.graph.inputs = ids(saved_.inputs);
-    result.graph.outputs = ids(saved_.outputs);
+    for (const SavedNode& each : saved_.nodes) result.graph.nodes.push_back(parts_->node(each));
+    result.graph.inputs = parts_->ids(saved_.inputs);
+    result.graph.outputs = parts_->ids(saved_.outputs);
     require(weights_end_ == file_->size() - kChecksumBytes,
             "weights of another size than its values'");
     check_graph(result.graph);
@@ -103,25 +106,6 @@ class Loading {
         str_cat(parts, " parts; expected ", limits_.parts, " at most (ReadLimits::parts)"));
   }
 
-  ValueId value_id(int64_t id) const {
-    require(id >= kNoValue && id < static_cast<int64_t>(saved_.values.size()),
-            "a value that does not exist");
-    return static_cast<ValueId>(id);
-  }
-  std::vector<ValueId> ids(const std::vector<int64_t>& given) const {
-    std::vector<ValueId> result;
-    for (const int64_t each : given) result.push_back(value_id(each));
-    return result;
-  }
-
-  static bool is_dtype(uint64_t dtype) {
-    constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16,
-                                          at::kBool,  at::kByte,   at::kChar, at::kShort,
-                                          at::kInt,   at::kLong};
-    return std::ranges::any_of(
-        kDtypes, [&](at::ScalarType each) { return static_cast<uint64_t>(each) == dtype; });
-  }
-
   Value value(size_t i) {
     const SavedValue& saved = saved_.values[i];
     const std::string where = str_cat("value ", i, " with ");
@@ -129,9 +113,9 @@ class Loading {
     const bool weight = kind == ValueKind::kCapture || kind == ValueKind::kConstant;
     require(saved.kind < 5 && kind != ValueKind::kState && saved.stored == weight,
             where + "an unknown kind");
-    require(is_dtype(saved.dtype), where + "an unknown dtype");
+    require(is_known_dtype(saved.dtype), where + "an unknown dtype");
     require(saved.sizes.size() == saved.strides.size() &&
-                static_cast<int64_t>(saved.sizes.size()) <= kMaxRank,
+                static_cast<int64_t>(saved.sizes.size()) <= kMostDimensions,
             where + "unequal numbers of sizes and strides, or too many");
     const auto dtype = static_cast<at::ScalarType>(saved.dtype);
     const auto elements = detail::checked_product<int64_t>(saved.sizes);
@@ -142,7 +126,7 @@ class Loading {
     require(std::ranges::all_of(saved.strides, [](int64_t each) { return each >= 0; }) &&
                 saved.offset >= 0,
             where + "a negative stride or offset");
-    const ValueId memory = value_id(saved.memory);
+    const ValueId memory = parts_->id(saved.memory);
     require(memory != kNoValue && memory <= static_cast<int64_t>(i) &&
                 saved_.values[static_cast<size_t>(memory)].memory == memory,
             where + "a memory that is none");
@@ -185,42 +169,6 @@ class Loading {
     require(bytes <= end - weights_end_, str_cat("value ", i, " with elements beyond its end"));
     weights_.push_back({.value = i, .begin = weights_end_, .bytes = bytes});
     weights_end_ += bytes;
-  }
-
-  Node node(const SavedNode& saved) const {
-    Node node{.name = saved.name, .written = ids(saved.written)};
-    for (const SavedOperand& each : saved.arguments) node.arguments.push_back(operand(each));
-    for (const SavedOperand& each : saved.results) node.results.push_back(operand(each));
-    return node;
-  }
-
-  Operand operand(const SavedOperand& saved) const {
-    require(saved.kind <= 2, "an operand of an unknown kind");
-    Operand operand{.kind = static_cast<Operand::Kind>(saved.kind), .values = ids(saved.values)};
-    require(operand.kind != Operand::Kind::kValue || operand.values.size() == 1,
-            "an operand of one value with another number of them");
-    if (operand.kind == Operand::Kind::kNumber) {
-      require(saved.number.has_value() && saved.values.empty(), "a number that is none");
-      operand.number = number(*saved.number);
-    }
-    return operand;
-  }
-
-  c10::IValue number(const SavedNumber& saved) const {
-    require(saved.list <= SavedNumber::kBooleans, "a list of an unknown kind");
-    if (saved.list == SavedNumber::kIntegers) return saved.integers;
-    if (saved.list == SavedNumber::kReals) return saved.reals;
-    if (saved.list == SavedNumber::kBooleans) {
-      c10::List<bool> list;
-      for (const int64_t each : saved.integers) list.push_back(each != 0);
-      return list;
-    }
-    if (saved.integer) return *saved.integer;
-    if (saved.real) return *saved.real;
-    if (saved.boolean) return *saved.boolean;
-    if (saved.text) return *saved.text;
-    if (saved.cpu) return c10::Device(c10::kCPU);
-    return {};
   }
 
   void check_graph(const Graph& graph) const {
@@ -308,6 +256,7 @@ class Loading {
   const ReadLimits& limits_;
   std::unique_ptr<ReadableFile> file_;
   SavedGraph saved_;
+  std::optional<PartsReader> parts_;  // of saved_, once it is read
   std::vector<StoredWeight> weights_;
   uint64_t weights_end_ = 0;  // of those that were found so far
 };

@@ -8,14 +8,13 @@
 #include "core/crc32c.h"
 #include "graph/saved/known_operators.h"
 #include "graph/saved/saved_messages.h"
+#include "graph/saved/saved_parts.h"
 #include "strata/core/error.h"
 #include "strata/graph/saved_graph.h"
 
 namespace strata::graph {
 namespace saved {
 namespace {
-
-std::vector<int64_t> wide(const std::vector<ValueId>& ids) { return {ids.begin(), ids.end()}; }
 
 class Saving {
  public:
@@ -46,8 +45,8 @@ class Saving {
   SavedGraph message() {
     SavedGraph saved{.version = kVersion,
                      .name = graph().name,
-                     .inputs = wide(graph().inputs),
-                     .outputs = wide(graph().outputs),
+                     .inputs = wide_ids(graph().inputs),
+                     .outputs = wide_ids(graph().outputs),
                      .batch = from_.batch};
     for (size_t i = 0; i < graph().values.size(); ++i) saved.values.push_back(value(i));
     for (size_t n = 0; n < graph().nodes.size(); ++n) saved.nodes.push_back(node(n));
@@ -98,45 +97,18 @@ class Saving {
                    "[graph] save_graph: ", graph().name, ": node ", n, " (", node.name,
                    ") writes an input or a constant; write to a clone of it");
     }
-    SavedNode saved{.name = node.name, .written = wide(node.written)};
+    SavedNode saved{.name = node.name, .written = wide_ids(node.written)};
     for (const Operand& each : node.arguments) saved.arguments.push_back(operand(each, n));
     for (const Operand& each : node.results) saved.results.push_back(operand(each, n));
     return saved;
   }
 
   SavedOperand operand(const Operand& operand, size_t n) const {
-    SavedOperand saved{.kind = static_cast<uint64_t>(operand.kind), .values = wide(operand.values)};
-    if (operand.kind == Operand::Kind::kNumber) saved.number = number(operand.number, n);
-    return saved;
-  }
-
-  SavedNumber number(const c10::IValue& value, size_t n) const {
-    SavedNumber saved;
-    if (value.isInt()) {
-      saved.integer = value.toInt();
-    } else if (value.isDouble()) {
-      saved.real = value.toDouble();
-    } else if (value.isBool()) {
-      saved.boolean = value.toBool();
-    } else if (value.isString()) {
-      saved.text = value.toStringRef();
-    } else if (value.isIntList()) {
-      saved.list = SavedNumber::kIntegers;
-      saved.integers = value.toIntVector();
-    } else if (value.isDoubleList()) {
-      saved.list = SavedNumber::kReals;
-      saved.reals = value.toDoubleVector();
-    } else if (value.isBoolList()) {
-      saved.list = SavedNumber::kBooleans;
-      for (const bool each : value.toBoolList()) saved.integers.push_back(each ? 1 : 0);
-    } else if (value.isDevice() && value.toDevice().is_cpu()) {
-      saved.cpu = true;
-    } else {
-      STRATA_CHECK(value.isNone(), kUnimplemented, "[graph] save_graph: ", graph().name, ": node ",
-                   n, " (", graph().nodes[n].name, ") has an argument of ", value.tagKind(),
-                   ", which saved graphs cannot have");
-    }
-    return saved;
+    const auto saved = save_operand(operand);
+    STRATA_CHECK(saved, kUnimplemented, "[graph] save_graph: ", graph().name, ": node ", n, " (",
+                 graph().nodes[n].name, ") has an argument of ", operand.number.tagKind(),
+                 ", which saved graphs cannot have");
+    return *saved;
   }
 
   const InferenceGraph& from_;

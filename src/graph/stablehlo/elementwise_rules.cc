@@ -2,29 +2,12 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/comparison_dtype.h"
 #include "graph/stablehlo/rules.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::graph::stablehlo {
 namespace {
-
-/// What libtorch computes a comparison in: numbers and tensors without dimensions count less.
-at::ScalarType common_dtype(const NodeLowering& node) {
-  const Value& a = node.value(0);
-  if (!node.is_tensor(1)) {
-    const bool fraction = node.node().arguments[1].number.isDouble();
-    return fraction && c10::isIntegralType(a.dtype, true) ? at::kFloat : a.dtype;
-  }
-  const Value& b = node.value(1);
-  if (a.sizes.empty() != b.sizes.empty()) {
-    const Value& main = a.sizes.empty() ? b : a;
-    const Value& other = a.sizes.empty() ? a : b;
-    if (!c10::isIntegralType(main.dtype, true) || c10::isIntegralType(other.dtype, true)) {
-      return main.dtype;
-    }
-  }
-  return c10::promoteTypes(a.dtype, b.dtype);
-}
 
 template <const char* const& op>
 void function(NodeLowering& node) {
@@ -38,7 +21,7 @@ void function_of_two(NodeLowering& node) {
 
 template <const char* const& direction>
 void comparison(NodeLowering& node) {
-  const at::ScalarType dtype = common_dtype(node);
+  const at::ScalarType dtype = comparison_dtype(node);
   node.give(compare(direction, node.operand(0, dtype), node.operand(1, dtype)));
 }
 

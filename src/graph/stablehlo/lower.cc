@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/describe_node.h"
 #include "graph/stablehlo/loop.h"
 #include "graph/stablehlo/rules.h"
 #include "strata/core/error.h"
@@ -157,7 +158,7 @@ class Lowering final : public LoweringState {
     const std::string name = name_of_rule(node);
     const Rule* const rule = find_rule(name);
     STRATA_CHECK(rule != nullptr, kUnimplemented, "[stablehlo] ", graph().name, ": ",
-                 describe(graph(), n), node.host ? " is a function of the host and" : "",
+                 describe_node(graph(), n), node.host ? " is a function of the host and" : "",
                  " has no rule, so that strata cannot compile it; write this part of the step with "
                  "other operators, or run it as it is written");
     NodeLowering lowered(*this, n);
@@ -184,7 +185,7 @@ class Lowering final : public LoweringState {
   void set(size_t n, ValueId id, const Array& given) {
     const Value& value = value_of(id);
     STRATA_CHECK(given.sizes == value.sizes, kInternal, "[stablehlo] ", graph().name, ": ",
-                 describe(graph(), n), " was lowered to ", at::IntArrayRef(given.sizes),
+                 describe_node(graph(), n), " was lowered to ", at::IntArrayRef(given.sizes),
                  "; expected ", at::IntArrayRef(value.sizes), "; report it");
     const Array array = convert(given, value.dtype);
     Memory& memory = memory_of(id);

@@ -2,26 +2,14 @@
 
 #include <cstdlib>
 
+#include "graph/describe_node.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::stablehlo {
 
-std::string describe(const Graph& graph, size_t n) {
-  const Node& node = graph.nodes[n];
-  std::string text = str_cat("node ", n, " (", node.name);
-  for (const Operand& argument : node.arguments) {
-    for (const ValueId id : argument.values) {
-      if (id == kNoValue) continue;
-      const Value& value = graph.values[static_cast<size_t>(id)];
-      text += str_cat(", ", value.dtype, " ", at::IntArrayRef(value.sizes));
-    }
-  }
-  return text + ")";
-}
-
 void NodeLowering::refuse(std::string_view what) const {
   STRATA_CHECK(false, kUnimplemented, "[stablehlo] ", state_.graph().name, ": ",
-               describe(state_.graph(), index_), " has ", what,
+               describe_node(state_.graph(), index_), " has ", what,
                ", which strata has no StableHLO for; write this part of the step with other "
                "operators");
   std::abort();  // not reached

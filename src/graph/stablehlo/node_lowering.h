@@ -25,9 +25,6 @@ class LoweringState {
   virtual Array random_bits(at::ScalarType dtype, const Sizes& sizes) = 0;
 };
 
-/// "node 7 (aten::sort, Float [3, 4])"
-std::string describe(const Graph& graph, size_t node);
-
 /// One node as its rule sees it: arguments and results by position, as in the operator's schema.
 class NodeLowering {
  public:

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "graph/host_call.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
 #include "runtime/span.h"
@@ -404,6 +405,20 @@ GradientSum GradientReducer::reduce_separately(size_t variable, const StepMetada
             : at::Tensor());
   }
   return sum;
+}
+
+OnGradient marks_ready(const std::unique_ptr<GradientReducer>& reducer, int local) {
+  if (!reducer) return {};
+  return [&reducer, local](size_t variable, const at::Tensor& gradient) {
+    if (!graph::tracing()) return reducer->mark_ready(local, variable, gradient);
+    graph::call_host(
+        "strata::mark_ready", {gradient}, {},
+        [&reducer, local, variable](const std::vector<at::Tensor>& given) {
+          reducer->mark_ready(local, variable, given[0]);
+          return std::vector<at::Tensor>();
+        },
+        {}, graph::HostInputs::kOfThisRun);
+  };
 }
 
 }  // namespace strata::optimizers

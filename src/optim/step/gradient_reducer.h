@@ -13,6 +13,7 @@
 
 #include "core/mutex.h"
 #include "core/thread.h"
+#include "optim/step/backward.h"
 #include "runtime/replica_group.h"
 #include "strata/collective/schedule.h"
 #include "strata/runtime/span_observer.h"
@@ -173,5 +174,9 @@ class GradientReducer {
   std::exception_ptr error_ STRATA_GUARDED_BY(mutex_);
   Thread sender_;  // last: it uses the others
 };
+
+/// What backward calls with a replica's gradients: marks them ready, in a trace by a node that does.
+/// Empty, if there is no reducer. @param reducer  Its owner's, which may replace it between steps.
+OnGradient marks_ready(const std::unique_ptr<GradientReducer>& reducer, int local);
 
 }  // namespace strata::optimizers

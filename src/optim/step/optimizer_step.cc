@@ -81,27 +81,13 @@ std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, in
   std::vector<at::Tensor> leaves;
   for (const auto& tap : taps) leaves.push_back(tap.leaf);
   std::vector<at::Tensor> gradients =
-      backward_to(rule_->name(), loss, variables_, local, early(local), leaves);
+      backward_to(rule_->name(), loss, variables_, local, marks_ready(reducer_, local), leaves);
   for (size_t i = 0; i < taps.size(); ++i) {
     const at::Tensor& gradient = gradients[variables_.size() + i];
     if (gradient.defined()) taps[i].take(gradient, share);
   }
   gradients.resize(variables_.size());
   return gradients;
-}
-
-OnGradient Optimizer::Impl::early(int local) const {
-  if (!reducer_) return {};
-  return [this, local](size_t variable, const at::Tensor& gradient) {
-    if (!graph::tracing()) return reducer_->mark_ready(local, variable, gradient);
-    graph::call_host(
-        "strata::mark_ready", {gradient}, {},
-        [this, local, variable](const std::vector<at::Tensor>& given) {
-          reducer_->mark_ready(local, variable, given[0]);
-          return std::vector<at::Tensor>();
-        },
-        {}, graph::HostInputs::kOfThisRun);
-  };
 }
 
 void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
