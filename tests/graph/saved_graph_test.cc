@@ -13,6 +13,7 @@
 #include "core/proto_wire.h"
 #include "graph/saved/saved_messages.h"
 #include "strata/core/file_system.h"
+#include "support/damaged.h"
 #include "support/expect_error.h"
 #include "support/proto_contract.h"
 #include "support/soak_setting.h"
@@ -231,28 +232,10 @@ TEST_F(DamagedGraphTest, MutationsEndInErrorsOrGraphs) {
   std::mt19937_64 random(test::soak_setting("STRATA_FUZZ_SEED", 20));
   int refused = 0, loaded = 0;
   for (int i = 0; i < mutations; ++i) {
-    std::string bytes = bytes_;
-    const auto place = [&] { return random() % bytes.size(); };
-    const int count = 1 + static_cast<int>(random() % 4);
-    for (int k = 0; k < count; ++k) {
-      switch (random() % 5) {
-        case 0:
-          bytes[place()] = static_cast<char>(random());
-          break;
-        case 1:
-          bytes[place()] ^= static_cast<char>(1 << random() % 8);
-          break;
-        case 2:
-          bytes.erase(place(), 1 + random() % 8);
-          break;
-        case 3:
-          bytes.insert(place(), bytes.substr(place(), 1 + random() % 8));
-          break;
-        default:  // the head, where all is that could do harm
-          bytes[random() % std::min<size_t>(bytes.size(), 2000)] = static_cast<char>(random());
-      }
-      if (bytes.empty()) bytes = "x";
-    }
+    const std::string bytes = test::damaged(bytes_, random, [&](std::string& damaged) {
+      // The head, where all is that could do harm.
+      damaged[random() % std::min<size_t>(damaged.size(), 2000)] = static_cast<char>(random());
+    });
     put_file(path_, i % 8 == 0 ? bytes : with_checksum(bytes));
     try {
       load_graph(path_);

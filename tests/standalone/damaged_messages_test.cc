@@ -15,6 +15,7 @@
 #include "graph/tracer.h"
 #include "strategies/standalone/messages.h"
 #include "strategies/standalone/server.h"
+#include "support/damaged.h"
 #include "support/expect_error.h"
 #include "support/proto_contract.h"
 #include "support/soak_setting.h"
@@ -134,29 +135,12 @@ class RecordedStep {
   StepWorld world_;
 };
 
-std::string damaged(std::string bytes, std::mt19937& random) {
-  const auto place = [&] { return random() % bytes.size(); };
-  const int count = 1 + static_cast<int>(random() % 4);
-  for (int k = 0; k < count; ++k) {
-    switch (random() % 5) {
-      case 0:
-        bytes[place()] = static_cast<char>(random());
-        break;
-      case 1:
-        bytes[place()] ^= static_cast<char>(1 << random() % 8);
-        break;
-      case 2:
-        bytes.erase(place(), 1 + random() % 8);
-        break;
-      case 3:
-        bytes.insert(place(), bytes.substr(place(), 1 + random() % 8));
-        break;
-      default:  // a small number more or less: a size, a value, a kind
-        bytes[place()] = static_cast<char>(bytes[place()] + (random() % 2 == 0 ? 1 : -1));
-    }
-    if (bytes.empty()) bytes = "x";
-  }
-  return bytes;
+std::string damaged(const std::string& bytes, std::mt19937& random) {
+  return test::damaged(bytes, random, [&](std::string& damaged) {
+    // A small number more or less: a size, a value, a kind.
+    char& byte = damaged[random() % damaged.size()];
+    byte = static_cast<char>(byte + (random() % 2 == 0 ? 1 : -1));
+  });
 }
 
 uint64_t peak_kilobytes() {
