@@ -75,7 +75,7 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
     std::vector<at::Tensor> replicas;  // else: the memory, by replica
     bool written = false;              // by a step
     bool constant = false;
-    // As the servers got it, or this process theirs.
+    // When it was last the same here and on the servers.
     std::vector<int64_t> versions = {};
     std::string contents = {};
   };

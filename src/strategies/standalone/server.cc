@@ -44,7 +44,7 @@ struct StandaloneServer::Impl {
 
   void greet(const std::shared_ptr<wire::Connection>& connection, const std::stop_token& stop);
   void refuse(wire::Connection& connection, const Error& error) const;
-  void bury();
+  void remove_ended();
 
   const ServerOptions options;
   Budget budget;
@@ -127,7 +127,7 @@ void StandaloneServer::Impl::greet(const std::shared_ptr<wire::Connection>& conn
   sessions.back()->attach(connection, std::move(open));
 }
 
-void StandaloneServer::Impl::bury() {
+void StandaloneServer::Impl::remove_ended() {
   std::vector<std::unique_ptr<Session>> ended;
   {
     const MutexLock lock(mutex);
@@ -158,7 +158,7 @@ size_t StandaloneServer::num_sessions() const {
 
 void StandaloneServer::serve(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    impl_->bury();
+    impl_->remove_ended();
     std::shared_ptr<wire::Connection> connection;
     try {
       connection = impl_->settings.transport->accept(wire::Deadline::after(kLook), stop);
