@@ -2,17 +2,21 @@
 include(GNUInstallDirs)
 
 # strata_module(NAME core [NO_TORCH]
+#               [FOLDER graph]                 the module's folder, where a module is several libraries
 #               [BATCH 20]                     sources that a unity build compiles as one
-#               PUBLIC_HEADERS error.h ...     in include/strata/<name>/
-#               SOURCES error.cc ...           in src/<name>/
+#               PUBLIC_HEADERS error.h ...     in include/strata/<folder>/
+#               SOURCES error.cc ...           in src/<folder>/
 #               DEPENDS strata::core ...       what its public headers need
 #               PRIVATE_DEPENDS ZLIB::ZLIB ... what only its sources need)
 # Makes the static library strata_<name>, alias strata::<name>, which StrataInstall.cmake installs. Without SOURCES yet it
 # is an interface library.
 function(strata_module)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "NO_TORCH" "NAME;BATCH" "PUBLIC_HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "NO_TORCH" "NAME;BATCH;FOLDER" "PUBLIC_HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "strata_module(${arg_NAME}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_FOLDER)
+    set(arg_FOLDER ${arg_NAME})
   endif()
   set(target strata_${arg_NAME})
   if(arg_SOURCES)
@@ -48,7 +52,7 @@ function(strata_module)
     endif()
   endif()
 
-  list(TRANSFORM arg_PUBLIC_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/strata/${arg_NAME}/")
+  list(TRANSFORM arg_PUBLIC_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/strata/${arg_FOLDER}/")
   target_sources(${target} ${kind} FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_PUBLIC_HEADERS})
   set_property(GLOBAL APPEND PROPERTY STRATA_MODULES ${arg_NAME})  # StrataInstall.cmake installs them
   set_property(GLOBAL APPEND PROPERTY STRATA_PUBLIC_HEADERS ${arg_PUBLIC_HEADERS})
@@ -107,7 +111,7 @@ function(strata_test)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake")
 endfunction()
 
-# strata_example(NAME 01_mnist_mirrored [SOURCES main.cc] [DEPENDS ...] [TEST_ARGS ...] [WORKERS 2 [SERVERS 2]] [LABELS slow] [PASS_REGEX ...])
+# strata_example(NAME 01_mnist_mirrored [SOURCES main.cc] [DEPENDS strata::strata] [TEST_ARGS ...] [WORKERS 2 [SERVERS 2]] [LABELS slow] [PASS_REGEX ...])
 # Makes build/<preset>/examples/<name>; with TEST_ARGS, CTest runs it with them; with WORKERS, as so many processes, and
 # as so many parameter servers.
 function(strata_example)
@@ -127,9 +131,12 @@ function(strata_example)
   if(NOT arg_LABELS)
     set(arg_LABELS example)
   endif()
+  if(NOT arg_DEPENDS)
+    set(arg_DEPENDS strata::strata)
+  endif()
   set(target strata_example_${arg_NAME})
   add_executable(${target} ${arg_SOURCES})
-  target_link_libraries(${target} PRIVATE strata::strata ${arg_DEPENDS})
+  target_link_libraries(${target} PRIVATE ${arg_DEPENDS})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_NAME} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
   if(arg_WORKERS AND NOT TARGET strata_command)
     return()  # no launcher
