@@ -31,10 +31,6 @@ constexpr size_t kManyGraphs = 5;
 /// The second is compared with the first.
 constexpr int kRecordings = 2;
 
-/// Of a call that is recorded because of a finite share. In longer ones operators take the time, and replays
-/// of large convolutions are 4 to 6 % slower than the step.
-constexpr double kLongestCall = 0.005;
-
 double seconds_since(std::chrono::steady_clock::time_point began) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
@@ -224,7 +220,6 @@ bool FunctionCore::Impl::is_due(const Entry& entry) {
   if (entry.calls == 0) return false;
   if (entry.recordings > 0 || std::isinf(policy.share)) return true;
   const double one_call = entry.seconds / static_cast<double>(entry.calls);
-  if (one_call > kLongestCall) return false;
   if (entry.seconds * policy.share < expected_recording_seconds(one_call)) return false;
   if (has_trace_kernels()) return true;
   wants_to_record = true;

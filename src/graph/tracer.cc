@@ -231,9 +231,10 @@ Trace Tracer::trace(const std::string& name, const std::vector<at::Tensor>& inpu
 }
 
 Tracer::Memory& Tracer::memory_of(const at::Tensor& tensor, Origin origin) {
-  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  const c10::Storage& storage = tensor.storage();
   return memories_
-      .try_emplace(storage, Memory{.storage = tensor.storage(), .origin = origin, .values = {}})
+      .try_emplace(storage.unsafeGetStorageImpl(),
+                   Memory{.storage = storage.getWeakStorageImpl(), .origin = origin, .values = {}})
       .first->second;
 }
 
@@ -575,10 +576,10 @@ void Tracer::finish(const std::vector<at::Tensor>& outputs) {
   }
 }
 
-/// Whether more than the trace holds memory of the step, which has ended and released its own.
+/// Whether something holds memory of the step, which has ended and released its own.
 bool Tracer::leaves_tensors() const {
   return std::ranges::any_of(memories_, [](const auto& each) {
-    return each.second.origin == Origin::kStep && each.second.storage.use_count() > 1;
+    return each.second.origin == Origin::kStep && each.second.storage.use_count() > 0;
   });
 }
 

@@ -75,7 +75,8 @@ class Tracer {
  private:
   enum class Origin { kStep, kProgram, kNumbers };
   struct Memory {
-    c10::Storage storage;
+    /// Weak: code that writes in place what nothing else has (a gradient) finds the owners of eager steps.
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     Origin origin;
     std::vector<ValueId> values;
   };

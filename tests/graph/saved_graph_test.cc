@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -187,6 +188,36 @@ class DamagedGraphTest : public testing::Test {
   const std::string path_ = join_path(folder_.path(), "net.graph");
   std::string bytes_;
 };
+
+saved::SavedNode& node_of(saved::SavedGraph& graph, std::string_view name) {
+  return *std::ranges::find(graph.nodes, name, &saved::SavedNode::name);
+}
+
+/// native_batch_norm reads one number a channel, however many its statistics have.
+TEST_F(DamagedGraphTest, WhatOperatorsDoNotCheckIsChecked) {
+  for (const size_t argument : {1, 2, 3, 4}) {
+    expect_refused(
+        [argument](saved::SavedGraph& graph) {
+          const int64_t other =
+              node_of(graph, "aten::addmm").arguments[0].values[0];  // five numbers
+          node_of(graph, "aten::native_batch_norm").arguments[argument].values[0] = other;
+        },
+        ErrorCode::kDataLoss, "not one number a channel");
+  }
+}
+
+TEST_F(DamagedGraphTest, ResultsAreWhatTheGraphSays) {
+  put_file(path_, changed(bytes_, [](saved::SavedGraph& graph) {
+             const int64_t result = node_of(graph, "aten::addmm").results[0].values[0];
+             graph.values[static_cast<size_t>(result)].sizes[1] = 4;
+           }));
+  const LoadedGraph graph = load_graph(path_);
+  expect_error_containing(
+      [&] {
+        graph({torch::zeros({2, 2, 8, 8})});
+      },
+      ErrorCode::kDataLoss, "(aten::addmm) gave Float [2, 5]; expected Float [2, 4]");
+}
 
 TEST_F(DamagedGraphTest, FaultsAreNamed) {
   using saved::SavedGraph;

@@ -18,8 +18,9 @@
 #include "core/checked_size.h"
 #include "graph/fake.h"
 #include "graph/operator_of.h"
-#include "graph/remote/step_rules.h"
-#include "graph/saved/known_operators.h"
+#include "graph/remote/step_operators.h"
+#include "graph/untrusted/call_rules.h"
+#include "graph/untrusted/call_types.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::remote {
@@ -207,7 +208,7 @@ class StepCheck {
     Node& node = graph_.nodes[n];
     node.written.clear();
     if (step_.work[n].work != Work::kOperator) return;
-    const std::string fault = saved::fault_of_call(node);
+    const std::string fault = untrusted::fault_of_call(node);
     if (!fault.empty()) {
       refuse(ErrorCode::kInvalidArgument, name_of(n), fault,
              "expected a step that a client of this version recorded");
@@ -264,7 +265,7 @@ class StepCheck {
   void check_by_rule(size_t n, const c10::OperatorHandle& op) {
     const Node& node = graph_.nodes[n];
     std::string why;
-    const auto expected = find_step_rule(node.name)(CallView(graph_, n), why);
+    const auto expected = untrusted::find_call_rule(node.name)(untrusted::CallView(graph_, n), why);
     if (!expected) {
       refuse(ErrorCode::kInvalidArgument, name_of(n), "got " + why,
              "expected arguments that its operator takes");
@@ -272,7 +273,7 @@ class StepCheck {
     require(expected->size() == node.results.size(), name_of(n), "another number of results");
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId id = node.results[i].values.at(0);
-      const std::optional<ExpectedResult>& result = (*expected)[i];
+      const std::optional<untrusted::ExpectedResult>& result = (*expected)[i];
       if (id == kNoValue) {
         if (result) spend(bytes_of(result->dtype, result->sizes));
         continue;

@@ -27,7 +27,7 @@ struct StepWorld {
 };
 
 /// Checks that a step from outside may run: that it holds together, has operators of the list of
-/// step_rules.h alone, gives each arguments that it can have, and takes no more memory than is
+/// step_operators.h alone, gives each arguments that it can have, and takes no more memory than is
 /// allowed. Nothing is computed or allocated for it. Sets `bytes`, and what each node writes.
 /// @throws Error  kInvalidArgument: names the node and what is wrong with it. kUnimplemented: an
 ///   operator that steps may not have. kResourceExhausted: beyond `world.memory` or `world.parts`.

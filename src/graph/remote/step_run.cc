@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "graph/operator_of.h"
-#include "graph/remote/step_rules.h"
+#include "graph/remote/step_operators.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::remote {

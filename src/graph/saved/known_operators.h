@@ -11,7 +11,4 @@ namespace strata::graph::saved {
 /// it.
 std::string fault_of_node(const Node& node);
 
-/// The same of any operator: whether it exists here, and is given arguments of its schema's types.
-std::string fault_of_call(const Node& node);
-
 }  // namespace strata::graph::saved

@@ -15,6 +15,7 @@
 #include "graph/saved/known_operators.h"
 #include "graph/saved/saved_messages.h"
 #include "graph/saved/saved_parts.h"
+#include "graph/untrusted/call_rules.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/graph/saved_graph.h"
@@ -191,6 +192,10 @@ class Loading {
       check(graph);
     } catch (const Error& error) {
       throw Error(ErrorCode::kDataLoss, str_cat("[graph] load_graph: ", path_, ": ", error.what()));
+    }
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const std::string fault = untrusted::fault_of_sizes(graph, n);
+      require(fault.empty(), str_cat("node ", n, " (", graph.nodes[n].name, ") with ", fault));
     }
   }
 

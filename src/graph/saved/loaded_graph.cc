@@ -9,6 +9,7 @@
 
 #include "core/mutex.h"
 #include "graph/operator_of.h"
+#include "graph/untrusted/call_rules.h"
 #include "strata/core/error.h"
 #include "strata/graph/saved_graph.h"
 
@@ -20,9 +21,20 @@ constexpr size_t kPlans = 16;
 
 size_t place_of(ValueId id) { return static_cast<size_t>(id); }
 
+/// What operators do not check themselves, for values as the graph says they are: a run compares each
+/// result with that, so that the next operators get what was looked at here.
+void check_calls(const Graph& graph) {
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const std::string fault = untrusted::fault_of_sizes(graph, n);
+    STRATA_CHECK(fault.empty(), kInvalidArgument, "[graph] ", graph.name, ": node ", n, " (",
+                 graph.nodes[n].name, ") got ", fault, " for this number of examples");
+  }
+}
+
 /// The graph for one number of examples.
 struct Plan {
   explicit Plan(Graph of) : graph(std::move(of)), dead(graph.nodes.size()) {
+    check_calls(graph);
     std::vector<bool> used(graph.values.size(), false);
     for (const ValueId id : graph.outputs) {
       if (id != kNoValue) used[place_of(id)] = true;
@@ -110,19 +122,29 @@ class GraphRun {
     for (size_t i = 0; i < node.results.size(); ++i) {
       const Operand& result = node.results[i];
       if (result.kind == Operand::Kind::kValue) {
-        keep(result.values[0], stack[i].toTensor());
+        keep(n, result.values[0], stack[i].toTensor());
         continue;
       }
       const std::vector<at::Tensor> list = stack[i].toTensorVector();
       STRATA_CHECK(list.size() == result.values.size(), kDataLoss, "[graph] ", graph().name,
                    ": node ", n, " (", node.name, ") gave ", list.size(), " tensors; expected ",
                    result.values.size());
-      for (size_t k = 0; k < list.size(); ++k) keep(result.values[k], list[k]);
+      for (size_t k = 0; k < list.size(); ++k) keep(n, result.values[k], list[k]);
     }
   }
 
-  void keep(ValueId id, at::Tensor tensor) {
-    if (id != kNoValue) tensors_[place_of(id)] = std::move(tensor);
+  void keep(size_t n, ValueId id, at::Tensor tensor) {
+    if (id == kNoValue) return;
+    const Value& expected = graph().values[place_of(id)];
+    const bool fits = tensor.defined() && tensor.scalar_type() == expected.dtype &&
+                      tensor.sizes() == at::IntArrayRef(expected.sizes);
+    STRATA_CHECK(fits, kDataLoss, "[graph] ", graph().name, ": node ", n, " (",
+                 graph().nodes[n].name, ") gave ",
+                 tensor.defined() ? str_cat(tensor.scalar_type(), " ", tensor.sizes())
+                                  : std::string("no tensor"),
+                 "; expected ", expected.dtype, " ", at::IntArrayRef(expected.sizes),
+                 ", as the graph says: it was damaged, or libtorch is another one");
+    tensors_[place_of(id)] = std::move(tensor);
   }
 
   const Plan& plan_;

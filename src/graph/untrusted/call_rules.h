@@ -3,14 +3,13 @@
 #include <ATen/core/ScalarType.h>
 
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "strata/graph/graph.h"
 
-namespace strata::graph::remote {
+namespace strata::graph::untrusted {
 
 /// A result that a rule expects: at most so many elements. Absent: no tensor.
 struct ExpectedResult {
@@ -39,21 +38,16 @@ class CallView {
   size_t n_;
 };
 
-/// What operators check too little of, or whose results no kernel for the meta device tells.
+/// What operators check too little of, or whose results no kernel for the meta device tells. The call has
+/// arguments of its schema's types (call_types.h).
 /// @return What the call gives; nothing: its arguments do not fit each other, and `why` says how.
-using StepRule = std::optional<std::vector<std::optional<ExpectedResult>>> (*)(const CallView& call,
+using CallRule = std::optional<std::vector<std::optional<ExpectedResult>>> (*)(const CallView& call,
                                                                                std::string& why);
 
-/// How a step may have the operator `name` ("aten::add.Tensor").
-enum class Admission {
-  kRefused,
-  kByMeta,  ///< Its kernel for the meta device checks arguments and tells results.
-  kByRule,  ///< `find_step_rule` has it.
-  kZeroed,  ///< As kByMeta; its results have memory as it comes, which the server clears.
-};
-Admission admission_of(std::string_view name);
+/// @param name  With its overload ("aten::masked_fill.Scalar"). Null: there is none.
+CallRule find_call_rule(std::string_view name);
 
-/// Null: admission_of is not kByRule.
-StepRule find_step_rule(std::string_view name);
+/// Empty: no rule refuses the node, whose values are as the graph says. Else what it got.
+std::string fault_of_sizes(const Graph& graph, size_t node);
 
-}  // namespace strata::graph::remote
+}  // namespace strata::graph::untrusted

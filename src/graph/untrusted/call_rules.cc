@@ -1,18 +1,16 @@
-// The operators that a server runs for a client, which may be anyone with a certificate: an operator is
-// here if no argument makes it read or write beyond its tensors. Most check that themselves, before
-// they compute, and have kernels for the meta device that check the same; for the others there is a
-// rule. Where an operator trusts the elements of a tensor (positions of maxima, labels in a
-// backward), the rule demands that they come from the operator that makes or has checked them, in
-// the same step, and that no node writes them.
-#include "graph/remote/step_rules.h"
+// Most operators check that no argument makes them read or write beyond their tensors, before they
+// compute. For the others there is a rule. Where an operator trusts the elements of a tensor (positions
+// of maxima, labels in a backward), the rule demands that they come from the operator that makes or
+// has checked them, in the same graph, and that no node writes them.
+#include "graph/untrusted/call_rules.h"
 
 #include <algorithm>
 #include <functional>
 #include <map>
 
-#include "strata/core/str_cat.h"
+#include "core/checked_size.h"
 
-namespace strata::graph::remote {
+namespace strata::graph::untrusted {
 namespace {
 
 using Results = std::optional<std::vector<std::optional<ExpectedResult>>>;
@@ -74,59 +72,77 @@ bool comes_after(const CallView& call, std::string_view name,
 
 // --- Convolutions
 
-/// The sizes of a convolution's result.
-std::optional<std::vector<int64_t>> convolved(const CallView& call, const Value& input,
-                                              const Value& weight, size_t first, std::string& why) {
+/// A convolution, in one direction or the other, whose arguments fit each other.
+struct Convolution {
+  std::vector<int64_t> result;  // its sizes
+  int64_t channels;             // of the result
+};
+
+/// @param first  The argument that is the stride.
+std::optional<Convolution> convolution_of(const CallView& call, const Value& input,
+                                          const Value& weight, size_t first, std::string& why) {
   constexpr int64_t kLargest = 1 << 20;
+  why = "sizes that do not fit each other";
   const size_t dimensions = input.sizes.size();
-  const int64_t groups = call.given(first + 5).toInt();
+  if (dimensions < 3 || dimensions > 5 || weight.sizes.size() != dimensions ||
+      input.dtype != weight.dtype || !is_real(input)) {
+    return std::nullopt;
+  }
+  const size_t spatial = dimensions - 2;
   const auto list = [&](size_t argument) {
     std::vector<int64_t> numbers = call.integers(argument);
-    if (numbers.size() == 1) numbers.resize(dimensions - 2, numbers[0]);
+    if (numbers.size() == 1) numbers.resize(spatial, numbers[0]);
     return numbers;
   };
-  why = "sizes that do not fit each other";
-  if (dimensions < 3 || dimensions > 5 || weight.sizes.size() != dimensions ||
-      call.flag(first + 3) || groups < 1 || input.dtype != weight.dtype || !is_real(input)) {
-    return std::nullopt;
-  }
   const std::vector<int64_t> stride = list(first), padding = list(first + 1),
-                             dilation = list(first + 2), more = call.integers(first + 4);
-  if (stride.size() != dimensions - 2 || padding.size() != dimensions - 2 ||
-      dilation.size() != dimensions - 2 ||
-      std::ranges::any_of(more, [](int64_t each) { return each != 0; })) {
+                             dilation = list(first + 2), more = list(first + 4);
+  const bool transposed = call.flag(first + 3);
+  const int64_t groups = call.given(first + 5).toInt();
+  for (const auto* each : {&stride, &padding, &dilation, &more}) {
+    if (each->size() != spatial) return std::nullopt;
+  }
+  for (const auto* each : {&stride, &padding, &dilation, &more, &input.sizes, &weight.sizes}) {
+    const auto is_large = [](int64_t number) { return number < 0 || number > kLargest; };
+    if (std::ranges::any_of(*each, is_large)) return std::nullopt;
+  }
+  if (groups < 1 || groups > kLargest || weight.sizes[0] < 1 || weight.sizes[0] % groups != 0 ||
+      weight.sizes[1] < 1) {
     return std::nullopt;
   }
-  const int64_t channels = weight.sizes[0];
-  if (channels < 1 || channels % groups != 0 || weight.sizes[1] < 1 || weight.sizes[1] > kLargest ||
-      groups > kLargest || input.sizes[1] != weight.sizes[1] * groups) {
-    return std::nullopt;
-  }
-  std::vector<int64_t> sizes = {input.sizes[0], channels};
-  for (size_t d = 2; d < dimensions; ++d) {
-    const int64_t s = stride[d - 2], p = padding[d - 2], r = dilation[d - 2];
-    for (const int64_t each : {s, p, r, input.sizes[d], weight.sizes[d]}) {
-      if (each < 0 || each > kLargest) return std::nullopt;
+  // A transposed one has the weights of the convolution that it undoes.
+  const int64_t of_groups = weight.sizes[1] * groups;
+  const int64_t channels = transposed ? of_groups : weight.sizes[0];
+  if (input.sizes[1] != (transposed ? weight.sizes[0] : of_groups)) return std::nullopt;
+  Convolution convolution{.result = {input.sizes[0], channels}, .channels = channels};
+  for (size_t d = 0; d < spatial; ++d) {
+    const int64_t size = input.sizes[d + 2], kernel = weight.sizes[d + 2];
+    if (stride[d] < 1 || dilation[d] < 1 || kernel < 1) return std::nullopt;
+    const int64_t reach = dilation[d] * (kernel - 1) + 1;
+    if (transposed) {
+      const int64_t result = (size - 1) * stride[d] - 2 * padding[d] + reach + more[d];
+      if (size < 1 || more[d] >= std::max(stride[d], dilation[d]) || result < 1) {
+        return std::nullopt;
+      }
+      convolution.result.push_back(result);
+    } else {
+      const int64_t room = size + 2 * padding[d] - reach;
+      if (more[d] != 0 || room < 0) return std::nullopt;
+      convolution.result.push_back(room / stride[d] + 1);
     }
-    if (s < 1 || r < 1 || weight.sizes[d] < 1) return std::nullopt;
-    const int64_t room = input.sizes[d] + 2 * p - r * (weight.sizes[d] - 1) - 1;
-    if (room < 0) return std::nullopt;
-    sizes.push_back(room / s + 1);
   }
-  return sizes;
+  return convolution;
 }
 
 // convolution(input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups)
 Results convolution(const CallView& call, std::string& why) {
   const Value& input = *call.tensor(0);
-  const Value& weight = *call.tensor(1);
   const Value* const bias = call.tensor(2);
-  auto sizes = convolved(call, input, weight, 3, why);
-  if (!sizes) return std::nullopt;
-  if (!has_one_each(bias, weight.sizes[0]) || (bias != nullptr && bias->dtype != input.dtype)) {
+  auto made = convolution_of(call, input, *call.tensor(1), 3, why);
+  if (!made) return std::nullopt;
+  if (!has_one_each(bias, made->channels) || (bias != nullptr && bias->dtype != input.dtype)) {
     return refused(why, "a bias that does not fit");
   }
-  return {{ExpectedResult{input.dtype, *std::move(sizes)}}};
+  return {{ExpectedResult{input.dtype, std::move(made->result)}}};
 }
 
 // convolution_backward(gradient, input, weight, bias_sizes?, stride, padding, dilation, transposed,
@@ -135,39 +151,63 @@ Results convolution_backward(const CallView& call, std::string& why) {
   const Value& gradient = *call.tensor(0);
   const Value& input = *call.tensor(1);
   const Value& weight = *call.tensor(2);
-  const auto sizes = convolved(call, input, weight, 4, why);
-  if (!sizes) return std::nullopt;
+  const auto made = convolution_of(call, input, weight, 4, why);
+  if (!made) return std::nullopt;
+  const std::vector<int64_t> bias = {made->channels};
   const c10::List<bool> mask = call.given(10).toBoolList();
-  const bool bias_fits =
-      call.given(3).isNone() || call.integers(3) == std::vector<int64_t>{weight.sizes[0]};
-  if (gradient.sizes != *sizes || gradient.dtype != input.dtype || mask.size() != 3 || !bias_fits ||
-      (mask.get(2) && call.given(3).isNone())) {
+  const bool bias_fits = call.given(3).isNone() || call.integers(3) == bias;
+  if (gradient.sizes != made->result || gradient.dtype != input.dtype || mask.size() != 3 ||
+      !bias_fits || (mask.get(2) && call.given(3).isNone())) {
     return refused(why, "a gradient that does not fit");
   }
   std::vector<std::optional<ExpectedResult>> results(3);
   if (mask.get(0)) results[0] = like(input);
   if (mask.get(1)) results[1] = like(weight);
-  if (mask.get(2)) results[2] = ExpectedResult{input.dtype, {weight.sizes[0]}};
+  if (mask.get(2)) results[2] = ExpectedResult{input.dtype, bias};
   return results;
 }
 
 // --- Normalizations
 
+/// Parameters and statistics at the arguments `first` to `last`: one number a channel each, all of the
+/// input's dtype, or float with an input of 16 bits. Some may be absent.
+bool are_of_channels(const CallView& call, const Value& input, size_t first, size_t last) {
+  const bool narrow = is_one_of(input.dtype, {at::kBFloat16, at::kHalf});
+  std::optional<at::ScalarType> dtype;
+  for (size_t i = first; i <= last; ++i) {
+    const Value* const value = call.tensor(i);
+    if (value == nullptr) continue;
+    const bool known = value->dtype == input.dtype || (narrow && value->dtype == at::kFloat);
+    if (!known || value->dtype != dtype.value_or(value->dtype)) return false;
+    if (!has_one_each(value, input.sizes[1])) return false;
+    dtype = value->dtype;
+  }
+  return true;
+}
+
 // native_batch_norm(input, weight?, bias?, mean?, variance?, training, momentum, eps)
 Results batch_norm(const CallView& call, std::string& why) {
   const Value& input = *call.tensor(0);
   if (input.sizes.size() < 2 || !is_real(input)) return refused(why, "an input without channels");
-  const int64_t channels = input.sizes[1];
-  for (size_t i = 1; i <= 4; ++i) {
-    const Value* const value = call.tensor(i);
-    if (!has_one_each(value, channels) || (value != nullptr && value->dtype != input.dtype)) {
-      return refused(why, "a parameter or a statistic that is not one number a channel");
-    }
+  if (!are_of_channels(call, input, 1, 4)) {
+    return refused(why, "a parameter or a statistic that is not one number a channel");
   }
   if (!call.flag(5) && (call.tensor(3) == nullptr || call.tensor(4) == nullptr)) {
     return refused(why, "no statistics");
   }
-  const ExpectedResult statistic{input.dtype == at::kDouble ? at::kDouble : at::kFloat, {channels}};
+  const ExpectedResult statistic{input.dtype == at::kDouble ? at::kDouble : at::kFloat,
+                                 {input.sizes[1]}};
+  return {{like(input), statistic, statistic}};
+}
+
+// _native_batch_norm_legit_no_training(input, weight?, bias?, mean, variance, momentum, eps)
+Results batch_norm_of_inference(const CallView& call, std::string& why) {
+  const Value& input = *call.tensor(0);
+  if (input.sizes.size() < 2 || !is_real(input)) return refused(why, "an input without channels");
+  if (!are_of_channels(call, input, 1, 4)) {
+    return refused(why, "a parameter or a statistic that is not one number a channel");
+  }
+  const ExpectedResult statistic{input.dtype == at::kDouble ? at::kDouble : at::kFloat, {0}};
   return {{like(input), statistic, statistic}};
 }
 
@@ -222,15 +262,17 @@ Results layer_norm(const CallView& call, std::string& why) {
   const Value& input = *call.tensor(0);
   const std::vector<int64_t> normalized = call.integers(1);
   const auto statistics = layer_statistics(input, normalized);
-  if (!statistics || !is_single_or_double(input)) {
-    return refused(why, "sizes that do not fit each other");
-  }
+  if (!statistics || !is_real(input)) return refused(why, "sizes that do not fit each other");
+  at::ScalarType dtype = input.dtype;
   for (const Value* const value : {call.tensor(2), call.tensor(3)}) {
-    if (value != nullptr && (value->sizes != normalized || value->dtype != input.dtype)) {
+    if (value == nullptr) continue;
+    const bool wider = value->dtype == at::kFloat && !is_single_or_double(input);
+    if (value->sizes != normalized || (value->dtype != input.dtype && !wider)) {
       return refused(why, "a parameter that does not fit");
     }
+    dtype = value->dtype;
   }
-  const ExpectedResult statistic{input.dtype, *statistics};
+  const ExpectedResult statistic{dtype, *statistics};
   return {{like(input), statistic, statistic}};
 }
 
@@ -261,6 +303,97 @@ Results layer_norm_backward(const CallView& call, std::string& why) {
   if (mask.get(1)) results[1] = ExpectedResult{input.dtype, normalized};
   if (mask.get(2)) results[2] = ExpectedResult{input.dtype, normalized};
   return results;
+}
+
+// native_group_norm(input, weight?, bias?, N, C, HxW, groups, eps)
+Results group_norm(const CallView& call, std::string& why) {
+  const Value& input = *call.tensor(0);
+  const int64_t examples = call.given(3).toInt(), channels = call.given(4).toInt(),
+                rest = call.given(5).toInt(), groups = call.given(6).toInt();
+  const bool has_channels = input.sizes.size() >= 2;
+  const auto elements = detail::checked_product<int64_t>(
+      std::vector(input.sizes.begin() + (has_channels ? 2 : 0), input.sizes.end()));
+  if (!has_channels || !is_real(input) || input.sizes[0] != examples ||
+      input.sizes[1] != channels || elements != rest || groups < 1 || channels % groups != 0) {
+    return refused(why, "sizes that do not fit each other");
+  }
+  if (!are_of_channels(call, input, 1, 2)) {
+    return refused(why, "a parameter that is not one number a channel");
+  }
+  const bool narrow = call.tensor(1) != nullptr && call.tensor(1)->dtype != input.dtype;
+  const ExpectedResult statistic{narrow ? at::kFloat : input.dtype, {examples, groups}};
+  return {{like(input), statistic, statistic}};
+}
+
+// --- Recurrent layers and attention, as libtorch has them outside of replica functions
+
+// mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx, cx, reverse, batch_sizes, mode,
+//                  hidden_size, num_layers, has_biases, bidirectional, batch_first, train)
+Results onednn_layer(const CallView& call, std::string& why) {
+  constexpr int64_t kLstm = 2;
+  const Value& input = *call.tensor(0);
+  const int64_t units = call.given(10).toInt();
+  if (call.given(9).toInt() != kLstm || call.given(11).toInt() != 1 || !call.integers(8).empty() ||
+      call.flag(13) || call.flag(14) || call.flag(15)) {
+    return refused(why, "another layer than an LSTM in one direction, for inference");
+  }
+  if (input.sizes.size() != 3 || units < 1 || units > (1 << 20)) {
+    return refused(why, "an input that is no sequence of batches");
+  }
+  const int64_t gates = 4 * units;
+  const std::vector<std::vector<int64_t>> expected = {
+      {gates, input.sizes[2]}, {gates, units}, {gates}, {gates}};
+  const size_t weights = call.flag(12) ? 4 : 2;
+  for (size_t i = 0; i < weights; ++i) {
+    if (call.tensor(i + 1)->sizes != expected[i] || call.tensor(i + 1)->dtype != input.dtype) {
+      return refused(why, "weights that do not fit");
+    }
+  }
+  const Value& hidden = *call.tensor(5);
+  for (const Value* const state : {&hidden, call.tensor(6)}) {
+    const size_t more = state->sizes.size() == 3 ? 1 : 0;  // a dimension of layers
+    const std::vector<int64_t> rest(state->sizes.begin() + static_cast<int64_t>(more),
+                                    state->sizes.end());
+    if (rest != std::vector<int64_t>{input.sizes[1], units} || state->sizes != hidden.sizes ||
+        (more == 1 && state->sizes[0] != 1) || state->dtype != input.dtype) {
+      return refused(why, "a state that does not fit");
+    }
+  }
+  return {{ExpectedResult{input.dtype, {input.sizes[0], input.sizes[1], units}}, like(hidden),
+           like(hidden), std::nullopt}};
+}
+
+/// Each dimension, from the last on, is 1 or that of `sizes`.
+bool broadcasts_to(const std::vector<int64_t>& from, const std::vector<int64_t>& sizes) {
+  if (from.size() > sizes.size()) return false;
+  const size_t more = sizes.size() - from.size();
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (from[d] != 1 && from[d] != sizes[more + d]) return false;
+  }
+  return true;
+}
+
+// _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, mask?, scale?)
+Results flash_attention(const CallView& call, std::string& why) {
+  const Value& query = *call.tensor(0);
+  const Value& key = *call.tensor(1);
+  const Value& value = *call.tensor(2);
+  const Value* const mask = call.tensor(5);
+  if (query.sizes.size() != 4 || key.sizes.size() != 4 || value.sizes != key.sizes ||
+      query.sizes[0] != key.sizes[0] || query.sizes[1] != key.sizes[1] ||
+      query.sizes[3] != key.sizes[3] || !is_real(query) || key.dtype != query.dtype ||
+      value.dtype != query.dtype || call.given(3).toDouble() != 0) {
+    return refused(why, "queries, keys and values that do not fit each other");
+  }
+  const std::vector<int64_t> rows = {query.sizes[0], query.sizes[1], query.sizes[2]};
+  std::vector<int64_t> scores = rows;
+  scores.push_back(key.sizes[2]);
+  if (mask != nullptr && (!broadcasts_to(mask->sizes, scores) ||
+                          (mask->dtype != query.dtype && mask->dtype != at::kFloat))) {
+    return refused(why, "a mask that does not fit");
+  }
+  const at::ScalarType sums = query.dtype == at::kDouble ? at::kDouble : at::kFloat;
+  return {{like(query), ExpectedResult{sums, rows}}};
 }
 
 // --- Embeddings
@@ -453,14 +586,8 @@ Results masked_fill(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(0);
   const Value& mask = *call.tensor(1);
   const bool is_number = call.tensor(2) == nullptr || call.tensor(2)->sizes.empty();
-  if (mask.dtype != at::kBool || mask.sizes.size() > self.sizes.size() || !is_number) {
+  if (mask.dtype != at::kBool || !broadcasts_to(mask.sizes, self.sizes) || !is_number) {
     return refused(why, "a mask or a value that does not fit");
-  }
-  const size_t more = self.sizes.size() - mask.sizes.size();
-  for (size_t d = 0; d < mask.sizes.size(); ++d) {
-    if (mask.sizes[d] != 1 && mask.sizes[d] != self.sizes[more + d]) {
-      return refused(why, "a mask that does not fit");
-    }
   }
   return {{like(self)}};
 }
@@ -471,8 +598,10 @@ Results native_dropout(const CallView& call, std::string&) {
   return {{like(input), ExpectedResult{at::kBool, input.sizes}}};
 }
 
-const std::map<std::string_view, StepRule>& step_rules() {
-  static const std::map<std::string_view, StepRule> rules = {
+const std::map<std::string_view, CallRule>& call_rules() {
+  static const std::map<std::string_view, CallRule> rules = {
+      {"aten::_native_batch_norm_legit_no_training", batch_norm_of_inference},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention},
       {"aten::convolution", convolution},
       {"aten::convolution_backward", convolution_backward},
       {"aten::embedding", embedding},
@@ -481,9 +610,11 @@ const std::map<std::string_view, StepRule>& step_rules() {
       {"aten::masked_fill", masked_fill},
       {"aten::masked_fill_", masked_fill},
       {"aten::max_pool2d_with_indices_backward", max_pool_backward},
+      {"aten::mkldnn_rnn_layer", onednn_layer},
       {"aten::native_batch_norm", batch_norm},
       {"aten::native_batch_norm_backward", batch_norm_backward},
       {"aten::native_dropout", native_dropout},
+      {"aten::native_group_norm", group_norm},
       {"aten::native_layer_norm", layer_norm},
       {"aten::native_layer_norm_backward", layer_norm_backward},
       {"aten::nll_loss_backward", nll_loss_backward},
@@ -502,59 +633,6 @@ const std::map<std::string_view, StepRule>& step_rules() {
   return rules;
 }
 
-/// Element by element, and the same in place.
-const std::set<std::string_view>& elementwise_operators() {
-  static const std::set<std::string_view> names = {
-      "abs",        "add",         "addcdiv",     "addcmul",    "bitwise_and", "bitwise_not",
-      "bitwise_or", "bitwise_xor", "ceil",        "clamp",      "clamp_max",   "clamp_min",
-      "cos",        "div",         "elu",         "eq",         "erf",         "exp",
-      "exp2",       "expm1",       "floor",       "fmod",       "ge",          "gelu",
-      "gt",         "hardsigmoid", "hardswish",   "hardtanh",   "isinf",       "isnan",
-      "le",         "leaky_relu",  "lerp",        "log",        "log10",       "log1p",
-      "log2",       "logical_and", "logical_not", "logical_or", "logical_xor", "lt",
-      "maximum",    "minimum",     "mish",        "mul",        "ne",          "neg",
-      "pow",        "reciprocal",  "remainder",   "round",      "rsqrt",       "rsub",
-      "sigmoid",    "sign",        "silu",        "sin",        "softplus",    "sqrt",
-      "sub",        "tan",         "tanh",        "threshold",  "where"};
-  return names;
-}
-
-/// Whose kernels for the meta device check all that they need.
-const std::set<std::string_view>& checked_operators() {
-  static const std::set<std::string_view> names = {
-      // Backwards, element by element or of a structured operator.
-      "_log_softmax", "_log_softmax_backward_data", "_softmax", "_softmax_backward_data",
-      "elu_backward", "gelu_backward", "hardsigmoid_backward", "hardswish_backward",
-      "hardtanh_backward", "leaky_relu_backward", "mish_backward", "sigmoid_backward",
-      "silu_backward", "softplus_backward", "tanh_backward", "threshold_backward",
-      "max_pool2d_with_indices", "avg_pool2d", "avg_pool2d_backward", "nll_loss_forward",
-      // Shapes.
-      "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "as_strided", "cat", "clone",
-      "constant_pad_nd", "copy_", "detach", "expand", "fill_", "lift_fresh", "permute", "repeat",
-      "select", "select_backward", "slice", "slice_backward", "split", "split_with_sizes",
-      "squeeze", "stack", "t", "transpose", "tril", "triu", "unbind", "unsafe_split",
-      "unsafe_split_with_sizes", "unsqueeze", "view", "zero_",
-      // New tensors.
-      "arange", "full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like",
-      "scalar_tensor", "zeros", "zeros_like",
-      // Sums and the like.
-      "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "linalg_vector_norm", "logsumexp",
-      "mean", "prod", "std", "sum", "var",
-      // Products.
-      "addmm", "addmv", "baddbmm", "bmm", "dot", "mm", "mv",
-      // By index; each is checked.
-      "gather", "index_select", "scatter_add",
-      // Random numbers, of the replica's stream.
-      "bernoulli_", "native_dropout_backward", "normal_", "rand_like", "randn_like", "uniform_"};
-  return names;
-}
-
-const std::set<std::string_view>& unfilled_operators() {
-  static const std::set<std::string_view> names = {"empty", "empty_like", "empty_strided",
-                                                   "new_empty"};
-  return names;
-}
-
 }  // namespace
 
 const Value* CallView::tensor(size_t argument) const {
@@ -562,27 +640,16 @@ const Value* CallView::tensor(size_t argument) const {
   return id == kNoValue ? nullptr : &graph_.values[static_cast<size_t>(id)];
 }
 
-StepRule find_step_rule(std::string_view name) {
+CallRule find_call_rule(std::string_view name) {
   if (name.ends_with(".out") || name.ends_with("_out")) return nullptr;
-  const auto found = step_rules().find(name.substr(0, name.find('.')));
-  return found == step_rules().end() ? nullptr : found->second;
+  const auto found = call_rules().find(name.substr(0, name.find('.')));
+  return found == call_rules().end() ? nullptr : found->second;
 }
 
-Admission admission_of(std::string_view name) {
-  constexpr std::string_view kAten = "aten::";
-  if (find_step_rule(name) != nullptr) return Admission::kByRule;
-  if (!name.starts_with(kAten)) return Admission::kRefused;
-  std::string_view base = name.substr(kAten.size());
-  const std::string_view overload = base.substr(std::min(base.find('.'), base.size()));
-  base = base.substr(0, base.find('.'));
-  // Those give a tensor that was given another size.
-  if (overload == ".out" || overload.ends_with("_out") || overload.ends_with(".names")) {
-    return Admission::kRefused;
-  }
-  if (unfilled_operators().contains(base)) return Admission::kZeroed;
-  if (checked_operators().contains(base)) return Admission::kByMeta;
-  if (base.ends_with('_')) base.remove_suffix(1);
-  return elementwise_operators().contains(base) ? Admission::kByMeta : Admission::kRefused;
+std::string fault_of_sizes(const Graph& graph, size_t node) {
+  const CallRule rule = find_call_rule(graph.nodes[node].name);
+  std::string why;
+  return rule == nullptr || rule(CallView(graph, node), why) ? "" : why;
 }
 
-}  // namespace strata::graph::remote
+}  // namespace strata::graph::untrusted
