@@ -2,9 +2,10 @@
 // as a replica function computes them, beside libtorch's two ways: operator by operator (`eager`)
 // and its fused kernel (`sdpa`). All of it is one process, so that pairs run right after one
 // another.
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -80,11 +81,11 @@ class AttentionStep {
  public:
   explicit AttentionStep(const AttentionCase& of) : causal_(of.causal) {
     const auto heads = [&] {
-      return torch::randn({kBatch, of.tokens, kHeads, kWidth}).transpose(1, 2);
+      return at::randn({kBatch, of.tokens, kHeads, kWidth}).transpose(1, 2);
     };
     for (Tensor& input : inputs_) input = heads().requires_grad_();
     gradient_ = heads();
-    hidden_ = torch::ones({of.tokens, of.tokens}, at::kBool).triu(1);
+    hidden_ = at::ones({of.tokens, of.tokens}, at::kBool).triu(1);
   }
 
   void fused() const {

@@ -1,4 +1,7 @@
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <functional>
 
 #include "strata/core/str_cat.h"
 #include "suites/kernels.h"
@@ -12,13 +15,13 @@ using kernels::KernelClass;
 using Run = std::function<void()>;
 
 Run product(int64_t m, int64_t n, int64_t k, bool a_by_columns, bool b_by_columns) {
-  const Tensor a = a_by_columns ? torch::randn({k, m}).t() : torch::randn({m, k});
-  const Tensor b = b_by_columns ? torch::randn({n, k}).t() : torch::randn({k, n});
+  const Tensor a = a_by_columns ? at::randn({k, m}).t() : at::randn({m, k});
+  const Tensor b = b_by_columns ? at::randn({n, k}).t() : at::randn({k, n});
   return [a, b] { at::mm(a, b); };
 }
 
 Run batched(int64_t batches, int64_t m, int64_t n, int64_t k) {
-  const Tensor a = torch::randn({batches, m, k}), b = torch::randn({batches, k, n});
+  const Tensor a = at::randn({batches, m, k}), b = at::randn({batches, k, n});
   return [a, b] { at::bmm(a, b); };
 }
 
@@ -34,9 +37,9 @@ struct Conv {
 
 /// Forward and both gradients.
 Run convolution(const Conv& c) {
-  const Tensor x = torch::randn({c.images, c.channels, c.size, c.size});
-  const Tensor w = torch::randn({c.to, c.channels, c.kernel, c.kernel});
-  const Tensor bias = torch::randn({c.to});
+  const Tensor x = at::randn({c.images, c.channels, c.size, c.size});
+  const Tensor w = at::randn({c.to, c.channels, c.kernel, c.kernel});
+  const Tensor bias = at::randn({c.to});
   const bool image = c.channels <= 4;  // no gradient of what has no layer below
   return [=] {
     const Tensor y = at::conv2d(x, w, bias, c.stride, c.padding);
@@ -51,16 +54,16 @@ Run differentiated(const Tensor& x, const Function& function) {
   const Tensor leaf = x.detach().requires_grad_();
   Tensor gradient;
   {
-    const torch::NoGradGuard no_grad;
-    gradient = torch::randn_like(function(leaf));
+    const at::NoGradGuard no_grad;
+    gradient = at::randn_like(function(leaf));
   }
   return [=] { torch::autograd::grad({function(leaf)}, {leaf}, {gradient}); };
 }
 
 Run attention(int64_t tokens, bool causal) {
-  const Tensor key = torch::randn({16, 4, tokens, 64}).requires_grad_();
-  const Tensor value = torch::randn({16, 4, tokens, 64}).requires_grad_();
-  return differentiated(torch::randn({16, 4, tokens, 64}), [=](const Tensor& query) {
+  const Tensor key = at::randn({16, 4, tokens, 64}).requires_grad_();
+  const Tensor value = at::randn({16, 4, tokens, 64}).requires_grad_();
+  return differentiated(at::randn({16, 4, tokens, 64}), [=](const Tensor& query) {
     return at::scaled_dot_product_attention(query, key, value, {}, 0, causal);
   });
 }
@@ -118,8 +121,8 @@ std::vector<KernelCase> kernel_cases() {
   add_convolutions(cases);
   cases.push_back({KernelClass::kAttention, "64 tokens, causal", attention(64, true)});
   cases.push_back({KernelClass::kAttention, "256 tokens", attention(256, false)});
-  const Tensor rows = torch::randn({1024, 256});
-  const Tensor weight = torch::ones({256}), bias = torch::zeros({256});
+  const Tensor rows = at::randn({1024, 256});
+  const Tensor weight = at::ones({256}), bias = at::zeros({256});
   cases.push_back(
       {KernelClass::kLayerNorm, "1024 rows of 256", differentiated(rows, [=](const Tensor& x) {
          return at::layer_norm(x, {256}, weight, bias);
@@ -131,14 +134,14 @@ std::vector<KernelCase> kernel_cases() {
   cases.push_back({KernelClass::kActivation, "1024 x 256, tanh",
                    differentiated(rows, [](const Tensor& x) { return at::tanh(x); })});
   cases.push_back({KernelClass::kSoftmax, "1024 rows of 10",
-                   differentiated(torch::randn({1024, 10}),
+                   differentiated(at::randn({1024, 10}),
                                   [](const Tensor& x) { return at::log_softmax(x, -1); })});
   cases.push_back({KernelClass::kSoftmax, "1024 rows of 256",
                    differentiated(rows, [](const Tensor& x) { return at::softmax(x, -1); })});
-  const Tensor words = torch::randint(0, 1000, {1024}, at::kLong);
+  const Tensor words = at::randint(0, 1000, {1024}, at::kLong);
   cases.push_back({KernelClass::kEmbedding, "1024 of 1000 rows of 256",
                    [=] { at::embedding_dense_backward(rows, words, 1000, -1, false); }});
-  const Tensor planes = torch::randn({16, 32, 28, 28});
+  const Tensor planes = at::randn({16, 32, 28, 28});
   cases.push_back({KernelClass::kMaxPool, "16 of 32 x 28 x 28",
                    differentiated(planes, [](const Tensor& x) { return at::max_pool2d(x, 2); })});
   const Tensor last = planes.contiguous(at::MemoryFormat::ChannelsLast);
