@@ -36,6 +36,10 @@ function(strata_module)
     else()
       strata_precompile(${target} TORCH)
     endif()
+    # What it is compiled from, for tests/house/torch_only_test.sh, which compares two builds.
+    list(JOIN arg_SOURCES "\n" sources)
+    file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/compiled_from/lib${target}.a"
+         CONTENT "${sources}\n$<JOIN:$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>,\n>\n")
   else()
     set(kind INTERFACE)
     add_library(${target} INTERFACE)
