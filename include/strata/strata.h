@@ -147,6 +147,7 @@
 #include "strata/strategies/server_embedding.h"
 #include "strata/strategies/standalone.h"
 #include "strata/strategies/strategy.h"
+#include "strata/strategies/tpu_strategy.h"
 #include "strata/summary/event_reader.h"
 #include "strata/summary/recording.h"
 #include "strata/summary/summary_writer.h"

@@ -104,6 +104,7 @@ TensorState state_of(const Variable& variable, const std::string& name) {
                                  const at::Tensor& value) mutable { variable.assign(value); }};
   if (variable.name() != VariableOptions().name) state.label = variable.name();
   state.group = variable.state()->group();
+  state.group->refresh();
   state.replicas = variable.state()->group()->num_replicas();
   if (has_local_values(variable)) {
     state.read_replicas = [variable] { return local_values(variable); };

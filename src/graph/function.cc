@@ -14,6 +14,7 @@
 #include "core/mutex.h"
 #include "graph/executor.h"
 #include "graph/host_call.h"
+#include "graph/inference_mode.h"
 #include "graph/passes.h"
 #include "graph/remote/step_runner.h"
 #include "graph/signature.h"
@@ -186,11 +187,15 @@ void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Ste
 void FunctionCore::Impl::call_elsewhere(StepRunner& runner, const Leaves& arguments,
                                         const Step& step, Result& result) {
   STRATA_CHECK(!options.run_eagerly, kUnimplemented, "[function] ", options.name,
-               ": got run_eagerly in a strategy with client = \"standalone\", whose servers run "
-               "graphs alone; leave it false");
+               ": got run_eagerly in a strategy whose replicas run graphs alone (client = "
+               "\"standalone\", TPUStrategy); leave it false");
   const std::shared_ptr<Entry> entry = entry_of(arguments);
   MutexLock lock(entry->mutex);
-  if (entry->recordings < kRecordings) record(*entry, arguments, step);
+  if (entry->recordings < kRecordings) {
+    std::optional<InferenceModeGuard> of_libtorch;
+    if (runner.takes_apart()) of_libtorch.emplace();
+    record(*entry, arguments, step);
+  }
   const std::shared_ptr<const Trace> trace = entry->trace;
   result.structure = entry->structure;
   lock.unlock();

@@ -280,7 +280,10 @@ void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& parts)
 }
 
 const std::vector<Variable>& Optimizer::variables() const { return impl_->variables_; }
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const { return impl_->slots(); }
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const {
+  impl_->refresh();
+  return impl_->slots();
+}
 void Optimizer::set_slot(size_t index, const at::Tensor& value) { impl_->set_slot(index, value); }
 std::string_view Optimizer::name() const { return impl_->rule_->name(); }
 const tensor::UpdateRule& Optimizer::rule() const { return *impl_->rule_; }

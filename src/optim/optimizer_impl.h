@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,11 +49,17 @@ class Optimizer::Impl : public RunObserver,
   std::string why_not_shipped() const override;
   const std::vector<Variable>& shipped_variables() const override { return variables_; }
   double next_rate() const override { return options_.learning_rate(iterations_); }
+  std::vector<std::array<double, 7>> next_numbers(int64_t steps) const override;
+  void advance(int64_t steps) override;
   int64_t finished() const override { return iterations_; }
   void set_finished(int64_t iterations) override { iterations_ = iterations; }
   std::vector<std::pair<std::string, at::Tensor>> shipped_slots() const override { return slots(); }
   void set_shipped_slot(size_t index, const at::Tensor& value) override { set_slot(index, value); }
 
+  /// Brings the slots up to date, if steps run elsewhere.
+  void refresh() const {
+    if (group_) group_->refresh();
+  }
   bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 
   const std::unique_ptr<tensor::UpdateRule> rule_;

@@ -15,6 +15,7 @@
 #include <ostream>
 
 #include "graph/host_call.h"
+#include "graph/remote/step_runner.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
 #include "runtime/saved_context.h"
@@ -88,9 +89,20 @@ Moments merge_in_trace(const ReplicaContext* context, const Moments& local) {
   return {std::max(count, 1.0) * context->num_replicas_in_sync(), merged[0], merged[1], merged[2]};
 }
 
+/// By sums over the replicas, for a compiler.
+Moments merge_by_sums(const ReplicaContext* context, const Moments& local) {
+  const auto sum = [&](const at::Tensor& x) { return context->all_reduce(ReduceOp::kSum, x); };
+  const at::Tensor count = at::scalar_tensor(local.count, at::kDouble);
+  const at::Tensor total = sum(count);
+  const at::Tensor mean = sum(local.mean * count) / total;
+  const at::Tensor m2 = sum(local.m2 + (local.mean - mean).square() * count);
+  return {std::max(local.count, 1.0) * context->num_replicas_in_sync(), mean, m2, total};
+}
+
 /// The moments of the global batch.
 Moments merge(const ReplicaContext* context, const Moments& local) {
   if (alone(context)) return local;
+  if (graph::records_for_compiler()) return merge_by_sums(context, local);
   return graph::tracing() ? merge_in_trace(context, local) : merge_now(context, local);
 }
 

@@ -99,8 +99,9 @@ void Strategy::require_own(std::string_view call) const {
 void Strategy::require_runnable(bool is_function) const {
   STRATA_CHECK(
       is_function || !group_->options().functions_only, kFailedPrecondition, "[", name(),
-      "] run: got a function of the program with client = \"standalone\", whose servers run "
-      "graphs alone; pass it as strategy.run(strata::function(step), ...), made once");
+      "] run: got a function of the program, and its replicas run graphs alone (client = "
+      "\"standalone\", TPUStrategy); pass it as strategy.run(strata::function(step), ...), made "
+      "once");
 }
 
 Strategy::Strategy(ReplicaGroupOptions options)

@@ -43,7 +43,7 @@ typename std::vector<T>::const_reference part_of(const PerReplica<T>& values, in
   return values.get(replica);
 }
 
-/// Whether T is what strata::function makes.
+/// Whether all that T's call computes is in functions: what strata::function makes, and Keras's steps.
 template <typename T>
 inline constexpr bool kIsFunction = false;
 template <typename Fn>

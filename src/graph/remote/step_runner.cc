@@ -20,4 +20,7 @@ StepRunner* step_runner() {
   return this_threads_runner.place == place() ? this_threads_runner.runner : nullptr;
 }
 
+bool records_for_elsewhere() { return tracing() && step_runner() != nullptr; }
+bool records_for_compiler() { return records_for_elsewhere() && step_runner()->takes_apart(); }
+
 }  // namespace strata::graph

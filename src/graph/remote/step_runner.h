@@ -11,10 +11,13 @@
 namespace strata::graph {
 
 /// What runs a function's steps in place of this process's executor: on servers, for a standalone
-/// client.
+/// client, or by a compiler on its devices.
 class STRATA_API StepRunner {
  public:
   virtual ~StepRunner() = default;
+
+  /// Whether it takes libtorch's operators alone: strata's are taken apart when a step is recorded.
+  virtual bool takes_apart() const { return false; }
 
   /// @param trace  The step of the calling replica; the same object for the same step.
   /// @return The outputs, detached.
@@ -28,5 +31,11 @@ STRATA_API void set_step_runner(StepRunner* runner);
 
 /// That of this thread at its present place; null: none.
 STRATA_API StepRunner* step_runner();
+
+/// Whether what is recorded now runs elsewhere: what has a form of operators and one of the host's
+/// functions takes the former.
+STRATA_API bool records_for_elsewhere();
+/// The same for one that takes steps apart, for a compiler.
+STRATA_API bool records_for_compiler();
 
 }  // namespace strata::graph

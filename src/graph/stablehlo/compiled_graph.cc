@@ -1,71 +1,10 @@
 #include "graph/stablehlo/compiled_graph.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/stack.h>
-
 #include "core/split_mix64.h"
+#include "graph/stablehlo/transfers.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::stablehlo {
-namespace {
-
-using pjrt::ElementType;
-
-ElementType element_of(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kBool:
-      return ElementType::kBool;
-    case at::kByte:
-      return ElementType::kUInt8;
-    case at::kChar:
-      return ElementType::kInt8;
-    case at::kShort:
-      return ElementType::kInt16;
-    case at::kInt:
-      return ElementType::kInt32;
-    case at::kLong:
-      return ElementType::kInt64;
-    case at::ScalarType::UInt64:
-      return ElementType::kUInt64;
-    case at::kHalf:
-      return ElementType::kHalf;
-    case at::kBFloat16:
-      return ElementType::kBFloat16;
-    case at::kDouble:
-      return ElementType::kDouble;
-    default:
-      return ElementType::kFloat;  // others had no rule
-  }
-}
-
-pjrt::ArrayType array_type(const Parameter& parameter) {
-  return {.element = element_of(parameter.dtype), .sizes = parameter.where.sizes};
-}
-
-/// The tensor's elements that a parameter has.
-at::Tensor part_of(const at::Tensor& tensor, const Geometry& where) {
-  return tensor.detach().as_strided(where.sizes, where.strides, where.offset);
-}
-
-/// The elements of an input as they lay in the trace, whichever strides this one has.
-at::Tensor laid_as(const at::Tensor& input, const Value& value, const Geometry& where) {
-  if (geometry_of(value) == where) return input;
-  return at::empty_strided(value.sizes, value.strides, input.options())
-      .copy_(input)
-      .as_strided(where.sizes, where.strides);
-}
-
-Sizes with_steps(const Sizes& sizes, int64_t steps) {
-  if (steps == 1) return sizes;
-  Sizes result = {steps};
-  result.insert(result.end(), sizes.begin(), sizes.end());
-  return result;
-}
-
-}  // namespace
-
 CompiledGraph::CompiledGraph(std::shared_ptr<const Trace> trace, const pjrt::Client& client,
                              const CompiledOptions& options)
     : trace_(std::move(trace)),
@@ -88,74 +27,22 @@ CompiledGraph::CompiledGraph(std::shared_ptr<const Trace> trace, const pjrt::Cli
   push();
 }
 
-void CompiledGraph::push_one(size_t replica, size_t parameter) {
-  const Parameter& each = lowered_.parameters[parameter];
-  const at::Tensor part = part_of(each.tensor, each.where).contiguous();
-  kept_[replica][parameter] = std::make_unique<pjrt::Buffer>(
-      client_.to_device(part.const_data_ptr(), array_type(each), static_cast<int64_t>(replica)));
-}
-
 void CompiledGraph::push() {
   for (size_t r = 0; r < kept_.size(); ++r) {
     for (size_t p = 0; p < lowered_.parameters.size(); ++p) {
-      if (lowered_.parameters[p].kind == Parameter::Kind::kCapture) push_one(r, p);
+      const Parameter& each = lowered_.parameters[p];
+      if (each.kind != Parameter::Kind::kCapture) continue;
+      kept_[r][p] = std::make_unique<pjrt::Buffer>(copy_capture(client_, each, each.tensor, r));
     }
   }
 }
 
 void CompiledGraph::pull() {
-  const at::NoGradGuard no_grad;
   for (size_t p = 0; p < lowered_.parameters.size(); ++p) {
-    const Parameter& parameter = lowered_.parameters[p];
-    if (parameter.kind != Parameter::Kind::kCapture || parameter.next < 0) continue;
-    const at::Tensor target = part_of(parameter.tensor, parameter.where);
-    const at::Tensor read = at::empty(parameter.where.sizes, target.options());
-    kept_[0][p]->to_host(read.mutable_data_ptr(), read.nbytes(), options_.timeout);
-    target.copy_(read);
+    const Parameter& each = lowered_.parameters[p];
+    if (each.kind != Parameter::Kind::kCapture || each.next < 0) continue;
+    read_capture(*kept_[0][p], each, each.tensor, options_.timeout);
   }
-}
-
-std::vector<pjrt::Buffer> CompiledGraph::copy_inputs(size_t replica,
-                                                     const std::vector<at::Tensor>& inputs) const {
-  std::vector<pjrt::Buffer> buffers;
-  for (const Parameter& parameter : lowered_.parameters) {
-    if (parameter.kind != Parameter::Kind::kInput) continue;
-    const at::Tensor& input = inputs[parameter.input];
-    const Value& value =
-        trace_->graph.values[static_cast<size_t>(trace_->graph.inputs[parameter.input])];
-    const Sizes expected = with_steps(value.sizes, options_.steps_per_run);
-    STRATA_CHECK(input.defined() && input.scalar_type() == value.dtype &&
-                     input.sizes() == at::IntArrayRef(expected),
-                 kInvalidArgument, "[stablehlo] run: ", trace_->graph.name, ": got an input ",
-                 parameter.input, " of ",
-                 input.defined() ? str_cat(input.scalar_type(), " ", input.sizes()) : "nothing",
-                 "; expected ", value.dtype, " ", at::IntArrayRef(expected),
-                 ", as the step was traced with; pad a smaller batch, or trace it again");
-    at::Tensor laid = input.detach();
-    if (options_.steps_per_run == 1) {
-      laid = laid_as(laid, value, parameter.where);
-    } else if (geometry_of(value) != parameter.where) {
-      std::vector<at::Tensor> steps;
-      for (const at::Tensor& step : laid.unbind(0)) {
-        steps.push_back(laid_as(step, value, parameter.where));
-      }
-      laid = at::stack(steps);
-    }
-    laid = laid.contiguous();
-    pjrt::ArrayType type = array_type(parameter);
-    type.sizes = with_steps(type.sizes, options_.steps_per_run);
-    buffers.push_back(
-        client_.to_device(laid.const_data_ptr(), type, static_cast<int64_t>(replica)));
-  }
-  return buffers;
-}
-
-at::Tensor CompiledGraph::to_tensor(const pjrt::Buffer& buffer, const Value& value,
-                                    bool stacked) const {
-  const at::Tensor tensor = at::empty(with_steps(value.sizes, stacked ? options_.steps_per_run : 1),
-                                      at::TensorOptions(value.dtype));
-  buffer.to_host(tensor.mutable_data_ptr(), tensor.nbytes(), options_.timeout);
-  return tensor;
 }
 
 std::vector<std::vector<at::Tensor>> CompiledGraph::run(
@@ -169,7 +56,7 @@ std::vector<std::vector<at::Tensor>> CompiledGraph::run(
     STRATA_CHECK(inputs[r].size() == graph.inputs.size(), kInvalidArgument,
                  "[stablehlo] run: ", graph.name, ": got ", inputs[r].size(), " inputs; expected ",
                  graph.inputs.size());
-    copied.push_back(copy_inputs(r, inputs[r]));
+    copied.push_back(copy_inputs(client_, graph, lowered_, options_.steps_per_run, r, inputs[r]));
     size_t next = 0;
     for (size_t p = 0; p < lowered_.parameters.size(); ++p) {
       const bool input = lowered_.parameters[p].kind == Parameter::Kind::kInput;
@@ -189,7 +76,8 @@ std::vector<std::vector<at::Tensor>> CompiledGraph::run(
   for (size_t r = 0; r < results.size(); ++r) {
     size_t place = 0;
     const auto read = [&](ValueId id, bool stacked) {
-      return to_tensor(results[r][place++], graph.values[static_cast<size_t>(id)], stacked);
+      return read_result(results[r][place++], graph.values[static_cast<size_t>(id)],
+                         stacked ? options_.steps_per_run : 1, options_.timeout);
     };
     for (const ValueId id : graph.outputs) {
       outputs[r].push_back(id == kNoValue ? at::Tensor() : read(id, true));

@@ -48,11 +48,6 @@ class CompiledGraph {
   const LoweredGraph& lowered() const { return lowered_; }
 
  private:
-  void push_one(size_t replica, size_t parameter);
-  std::vector<pjrt::Buffer> copy_inputs(size_t replica,
-                                        const std::vector<at::Tensor>& inputs) const;
-  at::Tensor to_tensor(const pjrt::Buffer& buffer, const Value& value, bool stacked) const;
-
   std::shared_ptr<const Trace> trace_;
   pjrt::Client client_;
   CompiledOptions options_;

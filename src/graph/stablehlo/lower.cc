@@ -127,7 +127,8 @@ class Lowering final : public LoweringState {
 
   void begin(Memory& memory, ValueId id) {
     const Value& value = value_of(id);
-    Parameter parameter{.tensor = value.tensor, .where = memory.whole, .dtype = value.dtype};
+    Parameter parameter{
+        .tensor = value.tensor, .memory = id, .where = memory.whole, .dtype = value.dtype};
     if (value.kind == ValueKind::kInput) {
       const auto place = std::ranges::find(graph().inputs, id);
       if (place == graph().inputs.end()) return;  // an earlier gradient, which no node reads

@@ -26,6 +26,7 @@ struct Parameter {
   Kind kind = Kind::kInput;
   size_t input = 0;
   at::Tensor tensor = {};
+  ValueId memory = kNoValue;  ///< The capture's first value in the graph.
   Geometry where = {};
   at::ScalarType dtype = at::kFloat;
   /// The result that is its next value, which takes its memory; -1: it is not written.

@@ -89,7 +89,8 @@ class NodeLowering {
   void give_list(std::vector<Array> arrays) { given_ = {std::move(arrays)}; }
   const std::vector<std::vector<Array>>& given() const { return given_; }
   /// A write of an argument that is none of the results.
-  void write(size_t argument, const Array& array) { writes_.emplace_back(id(argument), array); }
+  void write(size_t argument, const Array& array) { write_to(id(argument), array); }
+  void write_to(ValueId id, const Array& array) { writes_.emplace_back(id, array); }
   const std::vector<std::pair<ValueId, Array>>& writes() const { return writes_; }
 
   /// @throws Error  kUnimplemented: with the node's name.

@@ -32,6 +32,7 @@ const Rules& product_rules();
 const Rules& random_rules();
 const Rules& reduction_rules();
 const Rules& shape_rules();
+const Rules& update_rules();
 
 /// @return nullptr: no rule has that name.
 const Rule* find_rule(std::string_view name);

@@ -68,7 +68,7 @@ void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
   StepGraphs& graphs = model->graphs();
   graphs.prepare();
   const TraceSpansGuard spans(trace);
-  model->strategy().run([&] {
+  model->strategy().run(CallsOfSteps{[&] {
     const SpanObserverScope scope(spans.get());
     const int replica = get_replica_context()->local_replica();
     Tensors added;
@@ -87,7 +87,7 @@ void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
       const summary::TraceRecorder::Scope span(trace, training ? "train_step" : "test_step");
       graphs.call(training ? StepKind::kTrain : StepKind::kTest, parts.get(replica), step);
     }
-  });
+  }});
 }
 
 int64_t known_steps(int64_t cardinality, int64_t asked) {
@@ -481,7 +481,7 @@ PredictLoop::Predictions PredictLoop::execute(const BatchFeed::Parts& batches) {
          .y = {},
          .sample_weight = {}});
   };
-  return model_->strategy().run([&] {
+  return model_->strategy().run(CallsOfSteps{[&] {
     const int replica = get_replica_context()->local_replica();
     const at::NoGradGuard no_grad;
     const CallContextGuard context({.decided = true});
@@ -490,7 +490,7 @@ PredictLoop::Predictions PredictLoop::execute(const BatchFeed::Parts& batches) {
       outputs.push_back(graphs.call(StepKind::kPredict, parts.get(replica), step));
     }
     return outputs;
-  });
+  }});
 }
 
 /// Weights of a model that has none yet, by the first batch.

@@ -56,6 +56,9 @@ StepGraphs::~StepGraphs() = default;
 
 void StepGraphs::prepare() {
   const ReplicaGroup& group = model_.strategy().group();
+  STRATA_CHECK(!run_eagerly_ || !group.options().functions_only, kUnimplemented, "[keras] Model '",
+               model_.name(), "': got run_eagerly, and the replicas of ", group.name(),
+               " run graphs alone; leave it false");
   if (run_eagerly_ || !may_record(group)) return;
   if (!group.all_cpu()) {
     run_eagerly_ = true;

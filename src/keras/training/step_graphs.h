@@ -6,6 +6,7 @@
 
 #include "strata/data/example.h"
 #include "strata/keras/model.h"
+#include "strata/strategies/strategy.h"
 
 namespace strata::keras::detail {
 
@@ -46,4 +47,19 @@ class StepGraphs {
   std::unique_ptr<Functions> functions_;  // null until the first call may record
 };
 
+/// A function for Strategy::run that computes in steps of StepGraphs alone, so that strategies whose replicas
+/// run graphs take it.
+template <typename Fn>
+struct CallsOfSteps {
+  Fn calls;
+  decltype(auto) operator()() const { return calls(); }
+};
+template <typename Fn>
+CallsOfSteps(Fn) -> CallsOfSteps<Fn>;
+
 }  // namespace strata::keras::detail
+
+namespace strata::detail {
+template <typename Fn>
+inline constexpr bool kIsFunction<keras::detail::CallsOfSteps<Fn>> = true;
+}  // namespace strata::detail

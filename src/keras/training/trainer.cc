@@ -3,8 +3,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 
 #include "core/join.h"
 #include "graph/host_call.h"
+#include "graph/remote/step_runner.h"
 #include "keras/call_context.h"
 #include "keras/graph/node.h"
 #include "keras/penalties.h"
@@ -88,6 +91,16 @@ Tensors loss_factors(const at::Tensor& sums, const std::vector<bool>& divides) {
     }
     return factors;
   };
+  if (graph::records_for_elsewhere()) {
+    Tensors factors;
+    for (size_t i = 0; i < divides.size(); ++i) {
+      const at::Tensor divisor =
+          divides[i] ? sums[static_cast<int64_t>(i) + 1] : at::ones({}, at::kDouble);
+      factors.push_back(
+          as_number(at::where(divisor > 0, sums[0] / divisor, at::zeros({}, at::kDouble))));
+    }
+    return factors;
+  }
   const std::vector<graph::HostResult> numbers(divides.size(), {{}, at::kDouble});
   Tensors factors = graph::call_host("strata::loss_factors", {sums}, numbers, divide);
   for (at::Tensor& factor : factors) factor = as_number(factor);
@@ -319,7 +332,7 @@ void Trainer::update_metrics(const Batch& batch, const LayerImpl::Outputs& outpu
   const at::NoGradGuard no_grad;
   if (loss.weight == 0) return;
   const auto mean = [&](metrics::Mean& metric, const at::Tensor& sum) {
-    if (sum.is_cpu()) {
+    if (sum.is_cpu() && !graph::records_for_elsewhere()) {
       const auto update = [metric, weight = loss.weight](const std::vector<at::Tensor>& given) {
         const at::NoGradGuard in_replays_too;
         metrics::Mean(metric).update(given[0].item<double>() / weight, weight);

@@ -1,5 +1,6 @@
 #include "optim/step/shipped_update.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -50,6 +51,29 @@ std::string Optimizer::Impl::why_not_shipped() const {
   if (variables_.empty()) return "it has no variables";
   if (dynamic_scale_ || options_.loss_scale_factor > 0) return "it scales the loss";
   return "";
+}
+
+std::vector<std::array<double, 7>> Optimizer::Impl::next_numbers(int64_t steps) const {
+  std::vector<std::array<double, 7>> rows;
+  double carried = carried_.defined() ? carried_.item<double>() : 0;
+  for (int64_t step = iterations_; step < iterations_ + steps; ++step) {
+    if (carried_.defined()) carried = rule_->next_scalar_state(carried, step);
+    const tensor::PreparedStep prepared =
+        rule_->prepare({.learning_rate = options_.learning_rate(step),
+                        .iteration = step,
+                        .scalar_state = carried});
+    std::array<double, 7>& row = rows.emplace_back();
+    row[0] = prepared.learning_rate;
+    std::ranges::copy(prepared.constants, row.begin() + 1);
+  }
+  return rows;
+}
+
+void Optimizer::Impl::advance(int64_t steps) {
+  for (int64_t step = iterations_; carried_.defined() && step < iterations_ + steps; ++step) {
+    carried_.fill_(rule_->next_scalar_state(carried_.item<double>(), step));
+  }
+  iterations_ += steps;
 }
 
 std::unique_ptr<Optimizer> make_shipped(const Json& json, double learning_rate) {

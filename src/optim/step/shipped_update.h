@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,10 @@ class STRATA_API ShippedUpdate : public graph::HostSubject {
   virtual std::string why_not_shipped() const = 0;
   /// The rate of the next step.
   virtual double next_rate() const = 0;
+  /// What the next `steps` steps need, a row each: the learning rate, then PreparedStep's constants.
+  virtual std::vector<std::array<double, 7>> next_numbers(int64_t steps) const = 0;
+  /// Counts `steps` steps, which were made elsewhere, with what the rule keeps beside its slots.
+  virtual void advance(int64_t steps) = 0;
   virtual int64_t finished() const = 0;  ///< Optimizer::iterations.
   virtual void set_finished(int64_t iterations) = 0;
   virtual std::vector<std::pair<std::string, at::Tensor>> shipped_slots() const = 0;

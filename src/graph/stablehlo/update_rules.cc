@@ -1,0 +1,256 @@
+// Updates of strata's optimizers: the formulas of tensor/update_rule.h, with a step's numbers as an array, so that
+// a schedule changes no program.
+#include <array>
+#include <variant>
+
+#include "graph/stablehlo/rules.h"
+#include "strata/core/json.h"
+#include "tensor/rule_json.h"
+#include "tensor/update_rule.h"
+
+namespace strata::graph::stablehlo {
+namespace {
+
+/// One variable in one step; the formula changes `parameter` and `slots`.
+struct Update {
+  Array parameter;
+  Array gradient;
+  std::vector<Array> slots;
+  Array rate;
+  std::array<Array, 6> constants;  // PreparedStep's
+};
+
+Array square(const Array& x) { return x * x; }
+/// The moving average that moves by `rate`.
+Array towards(const Array& average, const Array& value, const Array& rate) {
+  return average + (value - average) * rate;
+}
+Array sign(const Array& x) { return unary("stablehlo.sign", x); }
+
+void apply(const tensor::SGDRule& rule, Update& u) {
+  if (rule.momentum == 0) {
+    u.parameter = u.parameter - u.gradient * u.rate;
+    return;
+  }
+  Array& momentum = u.slots[0];
+  momentum = momentum * rule.momentum - u.gradient * u.rate;
+  u.parameter =
+      u.parameter + (rule.nesterov ? momentum * rule.momentum - u.gradient * u.rate : momentum);
+}
+
+void apply(const tensor::AdamRule& rule, Update& u) {
+  const auto& [alpha, rate_1, rate_2, epsilon, unused_0, unused_1] = u.constants;
+  u.slots[0] = towards(u.slots[0], u.gradient, rate_1);
+  u.slots[1] = towards(u.slots[1], square(u.gradient), rate_2);
+  if (rule.amsgrad) u.slots[2] = maximum(u.slots[2], u.slots[1]);
+  u.parameter = u.parameter - u.slots[0] * alpha / (sqrt(u.slots[rule.amsgrad ? 2 : 1]) + epsilon);
+}
+
+void apply(const tensor::AdamaxRule& rule, Update& u) {
+  const auto& [correction, rate_1, beta_2, epsilon, unused_0, unused_1] = u.constants;
+  u.slots[0] = towards(u.slots[0], u.gradient, rate_1);
+  u.slots[1] = maximum(u.slots[1] * rule.beta_2, absolute(u.gradient));
+  u.parameter = u.parameter - u.slots[0] * u.rate / ((u.slots[1] + epsilon) * correction);
+}
+
+void apply(const tensor::NadamRule&, Update& u) {
+  const auto& [of_momentum, of_gradient, rate_1, rate_2, correction, epsilon] = u.constants;
+  u.slots[0] = towards(u.slots[0], u.gradient, rate_1);
+  u.slots[1] = towards(u.slots[1], square(u.gradient), rate_2);
+  const Array direction = u.slots[0] * of_momentum + u.gradient * of_gradient;
+  u.parameter = u.parameter - direction * u.rate / (sqrt(u.slots[1] / correction) + epsilon);
+}
+
+void apply(const tensor::LambRule&, Update& u) {
+  const auto& [rate_1, rate_2, correction_1, correction_2, epsilon, unused] = u.constants;
+  u.slots[0] = towards(u.slots[0], u.gradient, rate_1);
+  u.slots[1] = towards(u.slots[1], square(u.gradient), rate_2);
+  const Array update = u.slots[0] / correction_1 / (sqrt(u.slots[1] / correction_2) + epsilon);
+  const auto norm = [](const Array& x) {
+    return sqrt(sum(square(convert(x, at::kDouble)), all_axes(x.rank())));
+  };
+  const Array weights = norm(u.parameter), updates = norm(update);
+  const Array none = number_like(weights, 0), one = number_like(weights, 1);
+  const Array ratio = select(both(compare("GT", weights, none), compare("GT", updates, none)),
+                             weights / updates, one);
+  u.parameter = u.parameter - update * convert(ratio, update.dtype) * u.rate;
+}
+
+void apply(const tensor::LionRule&, Update& u) {
+  const auto& [beta_1, rate_1, beta_2, rate_2, unused_0, unused_1] = u.constants;
+  u.parameter = u.parameter - sign(u.slots[0] * beta_1 + u.gradient * rate_1) * u.rate;
+  u.slots[0] = u.slots[0] * beta_2 + u.gradient * rate_2;
+}
+
+void apply(const tensor::AdagradRule& rule, Update& u) {
+  u.slots[0] = u.slots[0] + square(u.gradient);
+  u.parameter = u.parameter - u.gradient * u.rate / sqrt(u.slots[0] + rule.epsilon);
+}
+
+void apply(const tensor::AdadeltaRule& rule, Update& u) {
+  u.slots[0] = u.slots[0] * rule.rho + square(u.gradient) * (1 - rule.rho);
+  const Array delta =
+      sqrt(u.slots[1] + rule.epsilon) * u.gradient / sqrt(u.slots[0] + rule.epsilon);
+  u.slots[1] = u.slots[1] * rule.rho + square(delta) * (1 - rule.rho);
+  u.parameter = u.parameter - delta * u.rate;
+}
+
+/// The mean over an axis counted from the end, which stays.
+Array mean_over(const Array& x, int64_t from_end) {
+  return mean(x, {x.rank() - from_end}, /*keep=*/true);
+}
+
+void apply(const tensor::AdafactorRule& rule, Update& u) {
+  // Slots: of rows, of columns, and of the variable (rule_options.cc).
+  const auto& [beta_2, rho, unused_0, unused_1, unused_2, unused_3] = u.constants;
+  const auto rms = [](const Array& x) {
+    const Array wide = convert(x, at::kDouble);
+    return convert(sqrt(mean(square(wide), all_axes(x.rank()))), x.dtype);
+  };
+  const Array squares = square(u.gradient) + rule.epsilon_1;
+  Array& row = u.slots[0];
+  Array& column = u.slots[1];
+  Array& velocity = u.slots[2];
+  if (u.parameter.rank() >= 2) {
+    const auto moved = [&](const Array& slot, int64_t from_end) {
+      const Array now = reshape(mean_over(squares, from_end), slot.sizes);
+      return slot * beta_2 + now * (1 - beta_2);
+    };
+    row = moved(row, 1);
+    column = moved(column, 2);
+    const auto with_axis = [](const Array& x, int64_t from_end) {
+      Sizes sizes = x.sizes;
+      sizes.insert(sizes.end() - from_end, 1);
+      return reshape(x, sizes);
+    };
+    velocity = with_axis(row / mean_over(row, 1), 0) * with_axis(column, 1);
+  } else {
+    velocity = velocity * beta_2 + squares * (1 - beta_2);
+  }
+  const Array alpha = maximum(rms(u.parameter), rule.epsilon_2) * rho;
+  const Array update = u.gradient / sqrt(velocity);
+  u.parameter = u.parameter - update / maximum(rms(update) / rule.clip_threshold, 1) * alpha;
+}
+
+void apply(const tensor::FtrlRule&, Update& u) {
+  const auto& [exponent, l1, two_l2, two_shrinkage, unused_0, unused_1] = u.constants;
+  Array& accumulator = u.slots[0];
+  Array& linear = u.slots[1];
+  const auto raised = [&exponent = exponent](const Array& x) {
+    return power(x, broadcast_to(exponent, x.sizes));
+  };
+  const Array before = raised(accumulator);
+  accumulator = accumulator + square(u.gradient);
+  const Array after = raised(accumulator);
+  linear =
+      linear + u.gradient + u.parameter * two_shrinkage - (after - before) / u.rate * u.parameter;
+  const Array clipped = minimum(maximum(linear, -l1), l1);
+  u.parameter = (clipped - linear) / (after / u.rate + two_l2);
+}
+
+void apply(const tensor::RMSpropRule& rule, Update& u) {
+  Array& velocity = u.slots[0];
+  velocity = velocity * rule.rho + square(u.gradient) * (1 - rule.rho);
+  Array denominator = velocity + rule.epsilon;
+  if (rule.centered) {
+    Array& average = u.slots.back();
+    average = average * rule.rho + u.gradient * (1 - rule.rho);
+    denominator = velocity - square(average) + rule.epsilon;
+  }
+  const Array step = u.gradient * u.rate / sqrt(denominator);
+  if (rule.momentum > 0) {
+    u.slots[1] = u.slots[1] * rule.momentum + step;
+    u.parameter = u.parameter - u.slots[1];
+  } else {
+    u.parameter = u.parameter - step;
+  }
+}
+
+void apply(const tensor::MovingAverageRule&, Update& u) {
+  u.parameter = u.parameter * u.constants[0] + u.gradient * u.rate;
+}
+
+/// What multiplies gradients whose norm is larger than `limit`.
+Array clip_factor(const Array& sum_of_squares, double limit) {
+  return limit / maximum(sqrt(sum_of_squares), limit);
+}
+
+Array sum_of_squares(const Array& gradient) {
+  return sum(square(convert(gradient, at::kDouble)), all_axes(gradient.rank()));
+}
+
+// strata::update_step(numbers, parameters, gradients, slots, rule, options): one step of an optimizer.
+// `numbers`: the learning rate, and the rule's constants; of double. `options`: what multiplies gradients,
+// clipnorm, global_clipnorm, clipvalue, and the weight decay of each parameter.
+void update_step(NodeLowering& node) {
+  enum { kNumbers, kParameters, kGradients, kSlots, kRule, kOptions };
+  enum { kScale, kClipNorm, kGlobalClipNorm, kClipValue, kDecays };
+  const tensor::RuleOptions options = tensor::rule_from_json(Json::parse(node.text(kRule)));
+  const size_t num_slots = static_cast<size_t>(tensor::make_rule(options)->num_slots());
+  const std::vector<double> settings = node.node().arguments[kOptions].number.toDoubleVector();
+  const Array numbers = node.in(kNumbers);
+
+  std::vector<size_t> updated;  // those that have a gradient
+  std::vector<Array> gradients;
+  for (size_t i = 0; i < node.list(kParameters).size(); ++i) {
+    if (node.list(kGradients)[i] == kNoValue) continue;
+    const Value& parameter = node.value_of(node.list(kParameters)[i]);
+    updated.push_back(i);
+    gradients.push_back(convert(node.read(node.list(kGradients)[i]), parameter.dtype) *
+                        settings[kScale]);
+  }
+  std::vector<Array> squares;
+  if (settings[kClipNorm] > 0 || settings[kGlobalClipNorm] > 0) {
+    for (const Array& each : gradients) squares.push_back(sum_of_squares(each));
+  }
+  const auto scale = [&](size_t k, const Array& factor) {
+    gradients[k] = gradients[k] * convert(factor, gradients[k].dtype);
+  };
+  if (settings[kGlobalClipNorm] > 0 && !squares.empty()) {
+    Array total = squares[0];
+    for (size_t k = 1; k < squares.size(); ++k) total = total + squares[k];
+    const Array factor = clip_factor(total, settings[kGlobalClipNorm]);
+    for (size_t k = 0; k < gradients.size(); ++k) scale(k, factor);
+  } else if (settings[kClipNorm] > 0) {
+    for (size_t k = 0; k < gradients.size(); ++k) {
+      scale(k, clip_factor(squares[k], settings[kClipNorm]));
+    }
+  }
+
+  for (size_t k = 0; k < updated.size(); ++k) {
+    const size_t i = updated[k];
+    const ValueId id = node.list(kParameters)[i];
+    const at::ScalarType dtype = node.value_of(id).dtype;
+    const auto number = [&](int64_t n) {
+      return convert(reshape(slice(numbers, 0, n, n + 1), {}), dtype);
+    };
+    Update update{.parameter = node.read(id),
+                  .gradient = gradients[k],
+                  .slots = {},
+                  .rate = number(0),
+                  .constants = {number(1), number(2), number(3), number(4), number(5), number(6)}};
+    if (settings[kClipValue] > 0) {
+      update.gradient =
+          minimum(maximum(update.gradient, -settings[kClipValue]), settings[kClipValue]);
+    }
+    const double decay = settings[kDecays + i];
+    if (decay > 0) update.parameter = update.parameter - update.parameter * decay * update.rate;
+    for (size_t s = 0; s < num_slots; ++s) {
+      update.slots.push_back(node.read(node.list(kSlots)[i * num_slots + s]));
+    }
+    std::visit([&](const auto& rule) { apply(rule, update); }, options);
+    node.write_to(id, update.parameter);
+    for (size_t s = 0; s < num_slots; ++s) {
+      node.write_to(node.list(kSlots)[i * num_slots + s], update.slots[s]);
+    }
+  }
+}
+
+}  // namespace
+
+const Rules& update_rules() {
+  static const Rules rules = {{"strata::update_step", {update_step}}};
+  return rules;
+}
+
+}  // namespace strata::graph::stablehlo

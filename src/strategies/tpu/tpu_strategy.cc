@@ -1,0 +1,60 @@
+#include "strata/strategies/tpu_strategy.h"
+
+#include "runtime/replica_group.h"
+#include "strata/core/error.h"
+#include "strata/core/log.h"
+#include "strategies/default_seed.h"
+#include "strategies/tpu/tpu_runner.h"
+
+namespace strata {
+namespace {
+
+constexpr const char* kName = "tpu_strategy";
+
+int64_t replicas_of(const TPUClusterResolver& resolver, const TPUOptions& options) {
+  const int64_t cores = resolver.num_accelerators();
+  STRATA_CHECK(options.num_replicas >= 0 && options.num_replicas <= cores, kInvalidArgument,
+               "[tpu_strategy] got num_replicas ", options.num_replicas, "; expected 1 to ", cores,
+               ", the cores of platform '", resolver.platform(), "', or 0 for all");
+  return options.num_replicas > 0 ? options.num_replicas : cores;
+}
+
+/// Steps are recorded with them, and computed on the cores.
+ReplicaGroupOptions recording_options(const TPUOptions& options, int64_t num_replicas) {
+  ReplicaGroupOptions group;
+  group.name = kName;
+  group.seed = options.seed.value_or(detail::default_seed());
+  group.timeout = options.timeout;
+  group.functions_only = true;
+  group.replicas.pin_threads = false;
+  for (int64_t i = 0; i < num_replicas; ++i) {
+    group.devices.push_back({.name = str_cat("/job:localhost/replica:0/task:0/device:TPU:", i),
+                             .type = "CPU",
+                             .index = static_cast<int>(i),
+                             .physical = c10::Device(c10::kCPU)});
+  }
+  return group;
+}
+
+}  // namespace
+
+TPUStrategy::TPUStrategy(const TPUClusterResolver& resolver, const TPUOptions& options)
+    : TPUStrategy(resolver, options, replicas_of(resolver, options)) {}
+
+TPUStrategy::TPUStrategy(const TPUClusterResolver& resolver, const TPUOptions& options,
+                         int64_t num_replicas)
+    : Strategy(recording_options(options, num_replicas)),
+      runner_(std::make_shared<tpu::TpuRunner>(
+          *resolver.client(),
+          tpu::TpuRunner::Settings{.num_replicas = static_cast<int>(num_replicas),
+                                   .seed = group().seed(),
+                                   .timeout = options.timeout})) {
+  group().observe(runner_);
+  STRATA_LOG(kInfo) << Strategy::describe();
+}
+
+void TPUStrategy::fetch() { runner_->fetch(); }
+int64_t TPUStrategy::compilation_count() const { return runner_->programs(); }
+void TPUStrategy::do_refresh() { fetch(); }
+
+}  // namespace strata
