@@ -173,8 +173,9 @@ InferenceModeGuard::~InferenceModeGuard() { this_thread_traces_inference = befor
 
 bool call_decomposition(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   if (!tracing_inference()) return false;
-  // Compositions of libtorch's that the replicas have a kernel of their own for; strata's operators.
+  // Compositions of libtorch's that the replicas alone have a kernel for; strata's operators.
   const bool replaced = op.hasKernelForDispatchKey(kernels::kReplicaKey) &&
+                        !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
                         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   const bool own = op.schema().name().starts_with("strata::") &&
                    op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
