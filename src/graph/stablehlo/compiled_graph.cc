@@ -1,6 +1,5 @@
 #include "graph/stablehlo/compiled_graph.h"
 
-#include "core/split_mix64.h"
 #include "graph/stablehlo/transfers.h"
 #include "strata/core/error.h"
 
@@ -18,10 +17,8 @@ CompiledGraph::CompiledGraph(std::shared_ptr<const Trace> trace, const pjrt::Cli
     kept_[r].resize(lowered_.parameters.size());
     for (size_t p = 0; p < lowered_.parameters.size(); ++p) {
       if (lowered_.parameters[p].kind != Parameter::Kind::kRandom) continue;
-      const uint64_t state[2] = {detail::split_mix64(options_.seed + 1),
-                                 detail::split_mix64(r + 1)};
       kept_[r][p] = std::make_unique<pjrt::Buffer>(
-          client_.to_device(state, array_type(lowered_.parameters[p]), static_cast<int64_t>(r)));
+          random_state(client_, lowered_.parameters[p], options_.seed, r));
     }
   }
   push();

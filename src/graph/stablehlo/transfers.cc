@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/stack.h>
 
+#include "core/split_mix64.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::stablehlo {
@@ -54,11 +55,11 @@ Sizes with_steps(const Sizes& sizes, int64_t steps) {
   return result;
 }
 
-}  // namespace
-
 pjrt::ArrayType array_type(const Parameter& parameter) {
   return {.element = element_of(parameter.dtype), .sizes = parameter.where.sizes};
 }
+
+}  // namespace
 
 at::Tensor part_of(const at::Tensor& tensor, const Geometry& where) {
   return tensor.detach().as_strided(where.sizes, where.strides, where.offset);
@@ -78,6 +79,12 @@ void read_capture(const pjrt::Buffer& buffer, const Parameter& parameter, const 
   const at::Tensor read = at::empty(parameter.where.sizes, target.options());
   buffer.to_host(read.mutable_data_ptr(), read.nbytes(), timeout);
   target.copy_(read);
+}
+
+pjrt::Buffer random_state(const pjrt::Client& client, const Parameter& parameter, uint64_t seed,
+                          size_t replica) {
+  const uint64_t state[2] = {detail::split_mix64(seed + 1), detail::split_mix64(replica + 1)};
+  return client.to_device(state, array_type(parameter), static_cast<int64_t>(replica));
 }
 
 std::vector<pjrt::Buffer> copy_inputs(const pjrt::Client& client, const Graph& graph,

@@ -12,8 +12,6 @@
 /// Copies between tensors and a program's devices.
 namespace strata::graph::stablehlo {
 
-pjrt::ArrayType array_type(const Parameter& parameter);
-
 /// The elements `where` of the memory that `tensor` is in.
 at::Tensor part_of(const at::Tensor& tensor, const Geometry& where);
 
@@ -23,6 +21,10 @@ pjrt::Buffer copy_capture(const pjrt::Client& client, const Parameter& parameter
 /// The inverse: writes them to the memory of `tensor`.
 void read_capture(const pjrt::Buffer& buffer, const Parameter& parameter, const at::Tensor& tensor,
                   std::chrono::milliseconds timeout);
+
+/// A replica's first state of its random numbers, the parameter of kRandom; replicas have different ones.
+pjrt::Buffer random_state(const pjrt::Client& client, const Parameter& parameter, uint64_t seed,
+                          size_t replica);
 
 /// A replica's inputs as arrays of its device, in the order of the parameters.
 /// @param steps  More than 1: inputs have an axis in front, one element for each.

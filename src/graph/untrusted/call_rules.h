@@ -44,7 +44,8 @@ class CallView {
 using CallRule = std::optional<std::vector<std::optional<ExpectedResult>>> (*)(const CallView& call,
                                                                                std::string& why);
 
-/// @param name  With its overload ("aten::masked_fill.Scalar"). Null: there is none.
+/// @param name  An operator's name with its overload, "aten::masked_fill.Scalar".
+/// @return nullptr: no rule has that name.
 CallRule find_call_rule(std::string_view name);
 
 /// Empty: no rule refuses the node, whose values are as the graph says. Else what it got.

@@ -16,9 +16,7 @@ using graph::stablehlo::part_of;
 
 at::Tensor DeviceMemory::memory_of(const Piece& piece, size_t replica) {
   if (piece.host.update == nullptr) return piece.host.replicas[replica];
-  return piece.host.update->shipped_slots()
-      .at(piece.host.slot)
-      .second.clone(at::MemoryFormat::Contiguous);
+  return piece.host.replicas[0].clone(at::MemoryFormat::Contiguous);
 }
 
 size_t DeviceMemory::piece_of(const graph::stablehlo::Parameter& parameter, const HostPlace& host) {
@@ -50,10 +48,6 @@ bool DeviceMemory::overlap(const Piece& a, const Piece& b) {
 }
 
 std::vector<uint32_t> DeviceMemory::versions_of(const Piece& piece) {
-  if (piece.host.update != nullptr) {
-    return {static_cast<uint32_t>(
-        piece.host.update->shipped_slots().at(piece.host.slot).second._version())};
-  }
   std::vector<uint32_t> versions;
   for (const at::Tensor& each : piece.host.replicas) {
     versions.push_back(static_cast<uint32_t>(each._version()));

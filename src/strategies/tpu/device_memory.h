@@ -17,7 +17,7 @@ namespace strata::tpu {
 
 /// Where the elements of a piece of memory are in this process.
 struct HostPlace {
-  std::vector<at::Tensor> replicas = {};                   ///< By replica; of a slot none.
+  std::vector<at::Tensor> replicas = {};                   ///< By replica; of a slot one for all.
   std::optional<Variable> variable = {};                   ///< That they are the copies of.
   std::shared_ptr<optimizers::ShippedUpdate> update = {};  ///< Of a slot.
   size_t slot = 0;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/split_mix64.h"
 #include "graph/stablehlo/transfers.h"
 #include "strata/core/error.h"
 
@@ -137,7 +136,10 @@ TpuRunner::Step& TpuRunner::step_of(Traces traces) {
 HostPlace TpuRunner::host_of(const Step& step, const Parameter& parameter) const {
   const CompilableStep& of = step.compilable;
   if (const auto slot = of.slots.find(parameter.memory); slot != of.slots.end()) {
-    return {.update = of.updates[slot->second.update], .slot = slot->second.index};
+    const auto& update = of.updates[slot->second.update];
+    return {.replicas = {update->shipped_slots().at(slot->second.index).second},
+            .update = update,
+            .slot = slot->second.index};
   }
   HostPlace place;
   const auto variable = of.variables.find(parameter.memory);
@@ -171,10 +173,8 @@ TpuRunner::Program& TpuRunner::program_of(Step& step, int64_t steps) {
         each.kind == Parameter::Kind::kCapture ? memory_.piece_of(each, host_of(step, each)) : 0);
     if (each.kind != Parameter::Kind::kRandom || !step.random.empty()) continue;
     for (int r = 0; r < settings_.num_replicas; ++r) {
-      const uint64_t state[2] = {strata::detail::split_mix64(settings_.seed + steps_.size()),
-                                 strata::detail::split_mix64(static_cast<uint64_t>(r) + 1)};
-      step.random.push_back(std::make_unique<pjrt::Buffer>(
-          client_.to_device(state, graph::stablehlo::array_type(each), r)));
+      step.random.push_back(std::make_unique<pjrt::Buffer>(graph::stablehlo::random_state(
+          client_, each, settings_.seed + steps_.size() - 1, static_cast<size_t>(r))));
     }
   }
   return step.programs.emplace(steps, std::move(program)).first->second;

@@ -58,9 +58,7 @@ std::string missing_option(const ShippedUpdate& update, const Json& options) {
 class Rewriting {
  public:
   Rewriting(const graph::Trace& trace, int64_t num_replicas)
-      : replicas_(num_replicas), trace_(std::make_shared<graph::Trace>(trace)) {
-    step_.num_inputs = trace.graph.inputs.size();
-  }
+      : replicas_(num_replicas), trace_(std::make_shared<graph::Trace>(trace)) {}
 
   CompilableStep run() {
     std::vector<Node> before = std::exchange(graph().nodes, {});

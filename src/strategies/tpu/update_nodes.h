@@ -19,9 +19,8 @@ struct CompilableStep {
     size_t index;  ///< Of ShippedUpdate::shipped_slots.
   };
   std::shared_ptr<const graph::Trace> trace;
-  /// Update u's numbers (ShippedUpdate::next_numbers) are graph input `num_inputs + u`.
+  /// The graph's last inputs are their numbers (ShippedUpdate::next_numbers), one input for each update.
   std::vector<std::shared_ptr<optimizers::ShippedUpdate>> updates;
-  size_t num_inputs = 0;  ///< That a call of the step brings.
   // By memory.
   std::map<graph::ValueId, Slot> slots;
   std::map<graph::ValueId, Variable> variables;  ///< That the updates write.
