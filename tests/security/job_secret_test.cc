@@ -184,7 +184,7 @@ TEST_F(JobSecretAttackTest, AHelloThatIsChangedOnTheWayFitsNoProof) {
       {"generation", [](HelloMessage& hello) { hello.hello.generation = 9; }},
       {"limit", [](HelloMessage& hello) { hello.eager_limit = 1; }},
       {"budget", [](HelloMessage& hello) { hello.eager_budget = 1; }},
-      {"nonce", [](HelloMessage& hello) { hello.nonce[31] = 'm'; }}};
+      {"nonce", [](HelloMessage& hello) { hello.nonce[31] ^= 1; }}};
   for (const auto& [what, change] : changes) {
     SCOPED_TRACE(what);
     HelloMessage other = hello_message_of(0);
