@@ -10,7 +10,13 @@
 //
 // Usage: strata-peer-libtorch --case small-loop|mlp-loop|cnn-loop|wide-loop --data FILE
 // [--tuned] [--channels-last] [--device cuda] Protocol: see benchmarks/peers/README.md.
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
 
 #include <cstdint>
 #include <cstdio>

@@ -7,7 +7,13 @@
 // And of `strata bench gpu`, by --device cuda: the model on a GPU, a batch copied there a step.
 //
 // Usage: strata-peer-libtorch-models --data FILE [--channels-last] [--device cuda]
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <cstdint>

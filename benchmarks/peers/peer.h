@@ -1,6 +1,7 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/version.h>
 
 #include <chrono>
 #include <cstdint>

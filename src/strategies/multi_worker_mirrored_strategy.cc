@@ -12,6 +12,8 @@
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
+#include "strategies/recording_group.h"
+#include "strategies/standalone/connect_client.h"
 #include "strategies/worker_group.h"
 #include "strategies/worker_stop_consensus.h"
 #include "wire/transport.h"
@@ -42,12 +44,34 @@ class StepReporter final : public RunObserver {
   const ReplicaGroup& group_;
 };
 
+std::shared_ptr<standalone::StandaloneClient> connect_workers(
+    const MultiWorkerMirroredOptions& options, const ReplicaGroupOptions& group) {
+  if (options.client == ClientMode::kStandalone) {
+    STRATA_CHECK(
+        !options.elastic, kInvalidArgument, "[", kStrategyName,
+        "] got elastic and client='standalone', whose servers cannot be replaced: a session "
+        "ends with the first that is lost; restore a checkpoint in a new one");
+    STRATA_CHECK(
+        !options.shard_optimizer_state, kUnimplemented, "[", kStrategyName,
+        "] got shard_optimizer_state and client='standalone', whose servers keep all slots; "
+        "leave it out");
+  }
+  return standalone::connect_client({.strategy = kStrategyName,
+                                     .client = options.client,
+                                     .standalone = options.standalone,
+                                     .devices = options.devices,
+                                     .bits = options.replicas.bits,
+                                     .seed = group.seed,
+                                     .timeout = group.timeout});
+}
+
 }  // namespace
 
 struct MultiWorkerMirroredStrategy::Joined {
   ReplicaGroupOptions group;
   std::vector<LogicalDevice> devices;
   std::shared_ptr<detail::WorkerGroup> workers;
+  std::shared_ptr<standalone::StandaloneClient> client;
   bool elastic = false;
 
   static Joined make(const MultiWorkerMirroredOptions& options);
@@ -70,6 +94,11 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
   group.replicas = options.replicas;
 
+  joined.client = connect_workers(options, group);
+  if (joined.client) {
+    detail::record_for(group, "CPU", joined.client->num_replicas());
+    return joined;
+  }
   const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
   if (!cluster) {
     joined.devices = detail::find_devices(kStrategyName, options.devices);
@@ -105,7 +134,9 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerMirror
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
     : Strategy(std::move(joined.group)),
+      ClientSession(joined.client, group()),
       workers_(std::move(joined.workers)),
+      num_servers_(joined.client ? static_cast<int>(joined.client->num_servers()) : 0),
       devices_(std::move(joined.devices)),
       elastic_(joined.elastic) {
   if (!workers_) return;
@@ -117,7 +148,9 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   if (workers_) workers_->leave();
 }
 
-int MultiWorkerMirroredStrategy::num_workers() const { return group().workers().count; }
+int MultiWorkerMirroredStrategy::num_workers() const {
+  return num_servers_ > 0 ? num_servers_ : group().workers().count;
+}
 
 int MultiWorkerMirroredStrategy::worker() const { return group().workers().index; }
 
@@ -136,6 +169,8 @@ Status MultiWorkerMirroredStrategy::do_step_failed(const Status& status, const s
   if (!communicator.shares_memory()) server.abort("it" + what);  // before connections break
   return Status(ErrorCode::kAborted, server.task().to_string() + what);
 }
+
+void MultiWorkerMirroredStrategy::do_refresh() { fetch(); }
 
 void MultiWorkerMirroredStrategy::do_mend() {
   const uint64_t step = workers_->mend(group().step());
@@ -209,6 +244,9 @@ bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
 }
 
 std::string MultiWorkerMirroredStrategy::describe() const {
+  if (num_servers_ > 0) {
+    return str_cat(num_servers_, " servers, ", num_replicas_in_sync(), " replicas\n");
+  }
   if (!workers_) return str_cat("1 worker, ", num_replicas_in_sync(), " replicas\n");
   const collective::Communicator& communicator = *group().communicator();
   std::string text = str_cat(num_workers(), " workers, ", num_replicas_in_sync(), " replicas, ",

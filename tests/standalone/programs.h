@@ -77,8 +77,8 @@ inline at::Tensor labels_of(int step, int replica) {
 
 /// Trains from the strategy's position to `steps`. `after` is called behind each step.
 /// @return the hash of weights, buffers, slots and the last losses.
-template <typename Module>
-std::string train(MirroredStrategy& strategy, const std::function<Module()>& make, bool words,
+template <typename Module, typename ClientStrategy>
+std::string train(ClientStrategy& strategy, const std::function<Module()>& make, bool words,
                   int steps, const std::function<void(int)>& after = {}) {
   torch::manual_seed(static_cast<int64_t>(kSeed));
   const auto module = strategy.replicate(make);
@@ -121,8 +121,10 @@ std::string train(MirroredStrategy& strategy, const std::function<Module()>& mak
   return tensor::fingerprint(results);
 }
 
-inline std::string train_model(MirroredStrategy& strategy, const std::string& model, int steps,
-                               const std::function<void(int)>& after = {}) {
+/// By a MirroredStrategy or a MultiWorkerMirroredStrategy.
+template <typename ClientStrategy>
+std::string train_model(ClientStrategy& strategy, const std::string& model, int steps,
+                        const std::function<void(int)>& after = {}) {
   if (model == "words") {
     return train<Words>(
         strategy, [] { return Words(); }, true, steps, after);

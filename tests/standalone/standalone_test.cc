@@ -9,6 +9,7 @@
 #include "standalone/programs.h"
 #include "standalone/servers.h"
 #include "strata/core/file_system.h"
+#include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "support/killed_program.h"
 #include "support/replicas.h"
 #include "support/soak_setting.h"
@@ -40,6 +41,52 @@ TEST(StandaloneTest, OneServerWithTwoReplicasHasThem) {
   options.devices = {"cpu:0", "cpu:1"};
   MirroredStrategy strategy(options);
   EXPECT_EQ(test::train_model(strategy, "cnn", kSteps), test::train_here("cnn", kSteps));
+}
+
+MultiWorkerMirroredOptions workers_on(const std::vector<std::string>& servers) {
+  MultiWorkerMirroredOptions options{.seed = test::kSeed, .client = "standalone"};
+  options.standalone.servers = servers;
+  return options;
+}
+
+TEST(StandaloneTest, ServersAreTheWorkersOfAClient) {
+  const test::StandaloneServers servers(2);
+  MultiWorkerMirroredStrategy strategy(workers_on(servers.addresses()));
+  EXPECT_EQ(strategy.num_workers(), 2);
+  EXPECT_EQ(strategy.worker(), 0);
+  EXPECT_TRUE(strategy.is_chief());
+  EXPECT_EQ(strategy.describe(), "2 servers, 2 replicas\n");
+  EXPECT_EQ(test::train_model(strategy, "cnn", kSteps), test::train_here("cnn", kSteps));
+  EXPECT_EQ(strategy.runs(), static_cast<uint64_t>(kSteps));
+  strategy.close();
+}
+
+TEST(StandaloneTest, AClientOfWorkersCanBeReplaced) {
+  const test::StandaloneServers servers(2);
+  MultiWorkerMirroredOptions options = workers_on(servers.addresses());
+  {
+    MultiWorkerMirroredStrategy lost(options);
+    test::train_model(lost, "words", kSteps / 2);
+    options.standalone.session = lost.session();
+  }
+  MultiWorkerMirroredStrategy strategy(options);
+  EXPECT_EQ(test::train_model(strategy, "words", kSteps), test::train_here("words", kSteps));
+  strategy.close();
+}
+
+TEST(StandaloneTest, OptionsOfWorkersThatServersHaveNot) {
+  MultiWorkerMirroredOptions options = workers_on({"127.0.0.1:1"});
+  options.elastic = true;
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"elastic", "client='standalone'"},
+                     [&] { MultiWorkerMirroredStrategy strategy(options); }));
+  options.elastic = false;
+  options.shard_optimizer_state = true;
+  EXPECT_TRUE(throws(ErrorCode::kUnimplemented, {"shard_optimizer_state", "leave it out"},
+                     [&] { MultiWorkerMirroredStrategy strategy(options); }));
+  options.shard_optimizer_state = false;
+  options.client = "in_process";
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got servers", "expected client='standalone'"},
+                     [&] { MultiWorkerMirroredStrategy strategy(options); }));
 }
 
 TEST(StandaloneTest, ClientsAreApart) {

@@ -14,10 +14,6 @@
 
 namespace strata {
 
-namespace standalone {
-class StandaloneClient;
-}
-
 struct MirroredOptions {
   // Results.
   /// {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
@@ -41,7 +37,7 @@ struct MirroredOptions {
 /// on all, gradients summed over them in each step. With the same number of replicas and seed the
 /// weights are the same bits on any cores of one kind, with any threads, run slots and storage.
 /// Source: tf.distribute.MirroredStrategy.
-class STRATA_API MirroredStrategy : public Strategy {
+class STRATA_API MirroredStrategy : public Strategy, public ClientSession {
  public:
   /// @throws Error  kInvalidArgument: a device named twice, or not a device name.
   ///                kNotFound: no such device; tells how to make logical ones.
@@ -49,29 +45,10 @@ class STRATA_API MirroredStrategy : public Strategy {
   ///   session.
   explicit MirroredStrategy(const MirroredOptions& options = {});
 
-  // Of client = "standalone"; in another strategy they do nothing.
-
-  /// Names the session for a client that takes its place (StandaloneOptions::session).
-  std::string session() const;
-  /// How many runs the session has made: those of clients before, too. A client that resumes continues
-  /// behind them; its first call of each function brings the session's values.
-  uint64_t runs() const;
-  /// Brings variables, slots and buffers from the servers, if they have run since. `Variable::value`
-  /// outside `run` does so by itself; call it before saving a checkpoint, or reading modules or slots.
-  /// Cost: their bytes. @throws Error  the servers' and the connections'.
-  void fetch();
-  /// Sends all of them, after a checkpoint was restored. A variable that was written outside `run` is sent
-  /// before the next run by itself.
-  void push();
-  /// Ends the session; without it the servers keep it for a while after the client's end.
-  void close();
-
  private:
   MirroredStrategy(const MirroredOptions& options,
                    std::shared_ptr<standalone::StandaloneClient> client);
   void do_refresh() override;
-
-  std::shared_ptr<standalone::StandaloneClient> client_;
 };
 
 }  // namespace strata

@@ -11,6 +11,7 @@
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
+#include "strata/strategies/standalone.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
@@ -52,6 +53,13 @@ struct MultiWorkerMirroredOptions {
   /// workers set it alike. Source: ZeRO, stage 1 (Rajbhandari et al., 2020).
   bool shard_optimizer_state = false;
 
+  /// "standalone": each of `standalone.servers` is a worker with `devices` (default: {"cpu:0"}), and this
+  /// process is none: it needs no cluster. `run` takes a strata::function alone, whose graph they run
+  /// (docs/standalone.md). `communication_options.timeout` limits a run; the other communication options,
+  /// `cluster_resolver` and `server` have no effect.
+  ClientMode client = {};
+  StandaloneOptions standalone = {};
+
   // Performance.
   /// Applies to this process's share of the cores; `threads_per_replica` is the chief's everywhere.
   ReplicaOptions replicas = {};
@@ -75,20 +83,23 @@ struct MultiWorkerMirroredOptions {
 /// `server.start_timeout`. Not with implementation MPI.
 /// Threads: as Strategy.
 /// Source: tf.distribute.MultiWorkerMirroredStrategy.
-class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
+class STRATA_API MultiWorkerMirroredStrategy : public Strategy, public ClientSession {
  public:
   /// Joins the other workers; returns when all have joined.
   /// @throws Error  as MirroredStrategy, cluster::resolve_cluster and cluster::Server.
   ///   kInvalidArgument: an unknown implementation; elastic with MPI; some workers have GPUs and
   ///   some only CPUs. With implementation MPI also as collective::make_mpi_communicator.
+  ///   With client = "standalone" as MirroredStrategy; kInvalidArgument, kUnimplemented: with elastic or
+  ///   shard_optimizer_state.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
   /// Shuts down in an orderly way: waits until the others are done, too, so that each can end at
   /// any time. While an exception unwinds, it informs the others that this worker cannot continue;
   /// not for Preempted, with which all of them end.
   ~MultiWorkerMirroredStrategy() override;
 
+  /// Of a standalone client: the servers.
   int num_workers() const;
-  /// The index of this process among the workers, from 0; the chief is 0.
+  /// The index of this process among the workers, from 0; the chief is 0, and so is a standalone client.
   int worker() const;
   /// Null in a job of one process.
   std::shared_ptr<cluster::Server> server() const;
@@ -103,11 +114,13 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   bool do_recover(const Error& error) override;
   Status do_step_failed(const Status& status, const std::string& when) override;
   void do_mend() override;
+  void do_refresh() override;
   std::shared_ptr<StopConsensus> do_make_stop_consensus() override;
   void take_in();
   void regroup();
 
   std::shared_ptr<detail::WorkerGroup> workers_;  // null: one process
+  int num_servers_;                               // 0: no standalone client
   std::vector<LogicalDevice> devices_;            // this process's own
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;

@@ -1,14 +1,22 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "strata/core/export.h"
 #include "strata/core/one_of.h"
 #include "strata/wire/security.h"
 
 namespace strata {
+
+class ReplicaGroup;
+namespace standalone {
+class StandaloneClient;
+}
 
 struct ClientWords {
   enum Word { kInProcess, kStandalone };
@@ -33,6 +41,37 @@ struct StandaloneOptions {
   std::optional<wire::JobSecret> job_secret = {};
   /// The limit of the wait for a server to answer a connection, also of one that was lost.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(30);
+};
+
+/// A strategy's session with its servers. Where client = "in_process" the calls do nothing.
+/// @throws Error  from all calls: the servers' and the connections'.
+class STRATA_API ClientSession {
+ public:
+  /// Names the session for a client that takes its place (StandaloneOptions::session).
+  std::string session() const;
+  /// How many runs the session has made: those of clients before, too. A client that resumes continues
+  /// behind them; its first call of each function brings the session's values.
+  uint64_t runs() const;
+  /// Brings variables, slots and buffers from the servers, if they have run since. `Variable::value`
+  /// outside `run` does so by itself; call it before saving a checkpoint, or reading modules or slots.
+  /// Cost: their bytes.
+  void fetch();
+  /// Sends all of them, after a checkpoint was restored. A variable that was written outside `run` is sent
+  /// before the next run by itself.
+  void push();
+  /// Ends the session; without it the servers keep it for a while after the client's end.
+  void close();
+
+ protected:
+  /// @param client  Null: client = "in_process".
+  ClientSession(std::shared_ptr<standalone::StandaloneClient> client, ReplicaGroup& group);
+  ~ClientSession();
+  ClientSession(const ClientSession&) = delete;
+  ClientSession& operator=(const ClientSession&) = delete;
+
+ private:
+  const std::shared_ptr<standalone::StandaloneClient> client_;
+  ReplicaGroup& group_;
 };
 
 }  // namespace strata

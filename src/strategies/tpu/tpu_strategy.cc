@@ -4,6 +4,7 @@
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strategies/default_seed.h"
+#include "strategies/recording_group.h"
 #include "strategies/tpu/tpu_runner.h"
 
 namespace strata {
@@ -25,14 +26,7 @@ ReplicaGroupOptions recording_options(const TPUOptions& options, int64_t num_rep
   group.name = kName;
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.timeout;
-  group.functions_only = true;
-  group.replicas.pin_threads = false;
-  for (int64_t i = 0; i < num_replicas; ++i) {
-    group.devices.push_back({.name = str_cat("/job:localhost/replica:0/task:0/device:TPU:", i),
-                             .type = "CPU",
-                             .index = static_cast<int>(i),
-                             .physical = c10::Device(c10::kCPU)});
-  }
+  detail::record_for(group, "TPU", static_cast<size_t>(num_replicas));
   return group;
 }
 

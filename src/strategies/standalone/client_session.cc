@@ -1,0 +1,30 @@
+#include "runtime/replica_group.h"
+#include "strata/strategies/standalone.h"
+#include "strategies/standalone/client.h"
+
+namespace strata {
+
+ClientSession::ClientSession(std::shared_ptr<standalone::StandaloneClient> client,
+                             ReplicaGroup& group)
+    : client_(std::move(client)), group_(group) {
+  if (!client_) return;
+  client_->set_group(group_);
+  group_.set_step(client_->runs());
+  group_.observe(client_);
+}
+
+ClientSession::~ClientSession() = default;
+
+std::string ClientSession::session() const { return client_ ? client_->session() : ""; }
+uint64_t ClientSession::runs() const { return client_ ? client_->runs() : group_.step(); }
+void ClientSession::fetch() {
+  if (client_) client_->fetch();
+}
+void ClientSession::push() {
+  if (client_) client_->push();
+}
+void ClientSession::close() {
+  if (client_) client_->close();
+}
+
+}  // namespace strata
