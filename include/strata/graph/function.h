@@ -38,7 +38,7 @@ namespace graph {
 struct RecordingPolicy {
   /// The share of the time that a signature's calls have taken so far which recording it may take. A
   /// signature that is called a few times is not recorded then, and no program is slower by more than
-  /// about this share; nor is one whose calls take more than 5 ms. Infinite: the second call records.
+  /// about this share. Infinite: the second call records.
   double share = std::numeric_limits<double>::infinity();
   /// Gets the reason why a step cannot be recorded, once; every later call runs the step as it is
   /// written. So does a step that keeps tensors for the program, which replays would not renew. Empty:
