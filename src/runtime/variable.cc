@@ -194,8 +194,9 @@ void check_number(const VariableState& variable, Write kind) {
 at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); }
 
 /// In a trace the copy is made at once, and each run sees to it again that it is up to date: others
-/// may have written the variable since.
-at::Tensor current_half_copy(const VariableState& state, int local) {
+/// may have written the variable since. A step that is computed elsewhere makes it itself.
+at::Tensor current_half_copy(const VariableState& state, int local, const at::Tensor& value) {
+  if (state.group()->options().functions_only) return value.detach().to(at::kBFloat16);
   if (!graph::tracing()) return state.half_copy(local);
   at::Tensor copy;
   {
@@ -304,7 +305,7 @@ at::Tensor Variable::value_as(at::ScalarType dtype) const {
   const Context& context = detail::current_context();
   const bool own = context.replica && context.group == state.group().get();
   const int local = own ? context.replica->local_replica() : 0;
-  return kernels::as_cast_of(current_half_copy(state, local), value);
+  return kernels::as_cast_of(current_half_copy(state, local, value), value);
 }
 
 const at::Tensor& Variable::on_replica(int local) const {

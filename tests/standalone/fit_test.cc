@@ -25,10 +25,11 @@ struct Fitted {
   at::Tensor predictions;
 };
 
-Fitted fit(Strategy& strategy, int64_t steps_per_execution) {
+Fitted fit(Strategy& strategy, int64_t steps_per_execution, const std::string& dtype = "float32") {
   torch::manual_seed(3);
   keras::Model model = strategy.scope([&] {
-    keras::Sequential made({layers::Dense(16, "relu"), layers::Dropout(0.2), layers::Dense(3)});
+    keras::Sequential made({layers::Dense(16, {.activation = "relu", .dtype = dtype}),
+                            layers::Dropout(0.2), layers::Dense(3, {.dtype = dtype})});
     made.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
                   .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                   .metrics = {metrics::SparseCategoricalAccuracy()},
@@ -54,6 +55,17 @@ TEST(StandaloneFitTest, HasTheBitsOfOneProcess) {
   EXPECT_EQ(fitted.weights, expected.weights);
   EXPECT_NEAR(fitted.loss, expected.loss, 1e-6);  // the mean is added by other operators
   EXPECT_EQ(fitted.accuracy, expected.accuracy);
+  EXPECT_TRUE(fitted.predictions.equal(expected.predictions));
+  there.close();
+}
+
+TEST(StandaloneFitTest, MixedBfloat16HasTheBitsOfOneProcess) {
+  MirroredStrategy here({.devices = {"cpu:0", "cpu:1"}, .seed = test::kSeed});
+  const Fitted expected = fit(here, 1, "mixed_bfloat16");
+  const test::StandaloneServers servers(2);
+  MirroredStrategy there(test::client_of(servers.addresses()));
+  const Fitted fitted = fit(there, 1, "mixed_bfloat16");
+  EXPECT_EQ(fitted.weights, expected.weights);
   EXPECT_TRUE(fitted.predictions.equal(expected.predictions));
   there.close();
 }

@@ -1,6 +1,7 @@
 // Keras's fit on TPUStrategy: virtual devices of XLA's compiler for CPUs.
 #include <torch/torch.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ TPUStrategy fit_on_cores() {
   return TPUStrategy(test::cores(), {.num_replicas = kFitReplicas, .seed = 1});
 }
 
-keras::Model made(Strategy& strategy, const std::string& dtype, int64_t steps_per_execution) {
+keras::Model made(
+    Strategy& strategy, const std::string& dtype, int64_t steps_per_execution,
+    const optimizers::AnyOptimizer& optimizer = optimizers::Adam({.learning_rate = 0.01})) {
   return strategy.scope([&] {
     keras::Sequential model({layers::Dense(16, {.activation = "tanh", .dtype = dtype}),
                              layers::Dense(16, {.activation = "relu", .dtype = dtype}),
@@ -43,7 +46,7 @@ keras::Model made(Strategy& strategy, const std::string& dtype, int64_t steps_pe
                             .to(each.scalar_type()));
     }
     model->set_weights(weights);
-    model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
+    model.compile({.optimizer = optimizer,
                    .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                    .metrics = {metrics::SparseCategoricalAccuracy()},
                    .steps_per_execution = steps_per_execution});
@@ -81,6 +84,33 @@ TEST(TpuFitTest, HasTheWeightsAndLogsOfMirroredStrategy) {
       EXPECT_NEAR(values[epoch], logs_on_cores.at(name)[epoch], 1e-6) << name << " " << epoch;
     }
   }
+}
+
+/// Products of bfloat16; weights, their gradients and the optimizer in float32.
+TEST(TpuFitTest, MixedBfloat16) {
+  STRATA_NEEDS_PJRT_PLUGIN();
+  const auto run = [](Strategy& strategy, const std::string& dtype) {
+    keras::Model model = made(strategy, dtype, 1, optimizers::SGD({.learning_rate = 0.5}));
+    model.fit(rows(64, at::kFloat), {.epochs = 3, .verbose = 0});
+    return model->get_weights();
+  };
+  MirroredStrategy one = fit_here();
+  TPUStrategy other = fit_on_cores();
+  const auto weights = run(one, "mixed_bfloat16");
+  const auto in_floats = run(one, "float32");
+  const auto on_cores = run(other, "mixed_bfloat16");
+  const auto distance = [](const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]).square().sum().item<double>();
+    return std::sqrt(sum);
+  };
+  for (const at::Tensor& each : on_cores) EXPECT_EQ(each.scalar_type(), at::kFloat);
+  // A dense layer is a product and a sum there, each rounded; here they are rounded once.
+  const double rounding = distance(weights, in_floats);
+  EXPECT_GT(distance(on_cores, in_floats), rounding / 3);
+  EXPECT_LT(distance(on_cores, weights), 3 * rounding);
+  // Products of old weights would be as far away as training goes.
+  EXPECT_GT(distance(weights, made(one, "float32", 1)->get_weights()), 20 * rounding);
 }
 
 /// Convolutions, batch normalization over all replicas, pooling.

@@ -508,25 +508,41 @@ Results scale_rows(const CallView& call, std::string& why) {
   return {{like(rows)}};
 }
 
-// strata::addmm_backward(gradient, a?, b?, b_by_columns, wants_bias)
-Results addmm_backward(const CallView& call, std::string& why) {
+/// Of a dense layer of matrices of `dtype`: (gradient, a?, b?, b_by_columns, wants_bias, ...)
+Results dense_gradients(const CallView& call, at::ScalarType dtype, at::ScalarType of_bias,
+                        at::ScalarType of_weights, std::string& why) {
   const Value& gradient = *call.tensor(0);
   for (const Value* const each : {&gradient, call.tensor(1), call.tensor(2)}) {
-    if (each != nullptr && (each->sizes.size() != 2 || each->dtype != at::kFloat)) {
-      return refused(why, "what is no matrix of floats");
+    if (each != nullptr && (each->sizes.size() != 2 || each->dtype != dtype)) {
+      return refused(why, str_cat("what is no matrix of ", dtype));
     }
   }
   std::vector<std::optional<ExpectedResult>> results(3);
-  if (call.flag(4)) results[0] = ExpectedResult{at::kFloat, {gradient.sizes[1]}};
+  if (call.flag(4)) results[0] = ExpectedResult{of_bias, {gradient.sizes[1]}};
   if (const Value* const b = call.tensor(2)) {
     if (b->sizes[1] != gradient.sizes[1]) return refused(why, "matrices that do not fit");
-    results[1] = ExpectedResult{at::kFloat, {gradient.sizes[0], b->sizes[0]}};
+    results[1] = ExpectedResult{dtype, {gradient.sizes[0], b->sizes[0]}};
   }
   if (const Value* const a = call.tensor(1)) {
     if (a->sizes[0] != gradient.sizes[0]) return refused(why, "matrices that do not fit");
-    results[2] = ExpectedResult{at::kFloat, {a->sizes[1], gradient.sizes[1]}};
+    results[2] = ExpectedResult{of_weights, {a->sizes[1], gradient.sizes[1]}};
   }
   return results;
+}
+
+// strata::addmm_backward(gradient, a?, b?, b_by_columns, wants_bias)
+Results addmm_backward(const CallView& call, std::string& why) {
+  return dense_gradients(call, at::kFloat, at::kFloat, at::kFloat, why);
+}
+
+// strata::half_addmm_backward(gradient, a?, b?, b_by_columns, wants_bias, bias_dtype, weights_dtype)
+Results half_addmm_backward(const CallView& call, std::string& why) {
+  const at::ScalarType of_bias = call.given(5).toScalarType();
+  const at::ScalarType of_weights = call.given(6).toScalarType();
+  for (const at::ScalarType each : {of_bias, of_weights}) {
+    if (!is_one_of(each, {at::kFloat, at::kBFloat16})) return refused(why, "another dtype");
+  }
+  return dense_gradients(call, at::kBFloat16, of_bias, of_weights, why);
 }
 
 // strata::scaled_sum(values, divisor)
@@ -623,6 +639,7 @@ const std::map<std::string_view, CallRule>& call_rules() {
       {"aten::roll", as_first},
       {"strata::add_to_mean_", add_to_mean},
       {"strata::addmm_backward", addmm_backward},
+      {"strata::half_addmm_backward", half_addmm_backward},
       {"strata::argmax_matches", argmax_matches},
       {"strata::scale_rows", scale_rows},
       {"strata::scaled_sum", scaled_sum},
