@@ -73,7 +73,8 @@ class Bf16Values {
   explicit Bf16Values(ActivationKernels::Forward* function) : values_(kBf16Values) {
     std::vector<float> all = all_of_bf16();
     function(all.data(), kBf16Values, all.data());
-    std::transform(all.begin(), all.end(), values_.begin(), rounded<uint16_t>);
+    std::transform(all.begin(), all.end(), values_.begin(),
+                   [](float value) { return rounded<uint16_t>(value); });
   }
   at::Tensor at(const at::Tensor& x) const {
     at::Tensor result = empty_like_piece(x);
