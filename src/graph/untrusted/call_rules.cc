@@ -9,6 +9,7 @@
 #include <map>
 
 #include "core/checked_size.h"
+#include "strata/core/str_cat.h"
 
 namespace strata::graph::untrusted {
 namespace {
