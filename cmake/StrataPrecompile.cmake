@@ -25,9 +25,7 @@ function(strata_precompile target)
     add_library(${pch} OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/pch.cc")
     if(arg_TORCH)
       target_link_libraries(${pch} PRIVATE strata::torch)
-      if(arg_TEST OR type STREQUAL "STATIC_LIBRARY")
-        target_compile_definitions(${pch} PRIVATE AT_PER_OPERATOR_HEADERS)  # as tests and modules are compiled
-      endif()
+      target_compile_definitions(${pch} PRIVATE AT_PER_OPERATOR_HEADERS)  # as tests and modules are compiled
     endif()
     if(arg_TEST)
       target_link_libraries(${pch} PRIVATE GTest::gtest)

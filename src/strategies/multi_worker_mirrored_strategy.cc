@@ -12,7 +12,6 @@
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
-#include "strategies/recording_group.h"
 #include "strategies/standalone/connect_client.h"
 #include "strategies/worker_group.h"
 #include "strategies/worker_stop_consensus.h"
@@ -44,25 +43,13 @@ class StepReporter final : public RunObserver {
   const ReplicaGroup& group_;
 };
 
-std::shared_ptr<standalone::StandaloneClient> connect_workers(
-    const MultiWorkerMirroredOptions& options, const ReplicaGroupOptions& group) {
-  if (options.client == ClientMode::kStandalone) {
-    STRATA_CHECK(
-        !options.elastic, kInvalidArgument, "[", kStrategyName,
-        "] got elastic and client='standalone', whose servers cannot be replaced: a session "
-        "ends with the first that is lost; restore a checkpoint in a new one");
-    STRATA_CHECK(
-        !options.shard_optimizer_state, kUnimplemented, "[", kStrategyName,
-        "] got shard_optimizer_state and client='standalone', whose servers keep all slots; "
-        "leave it out");
-  }
-  return standalone::connect_client({.strategy = kStrategyName,
-                                     .client = options.client,
-                                     .standalone = options.standalone,
-                                     .devices = options.devices,
-                                     .bits = options.replicas.bits,
-                                     .seed = group.seed,
-                                     .timeout = group.timeout});
+void check_for_servers(const MultiWorkerMirroredOptions& options) {
+  STRATA_CHECK(!options.elastic, kInvalidArgument, "[", kStrategyName,
+               "] got elastic and client='standalone', whose servers cannot be replaced: a session "
+               "ends with the first that is lost; restore a checkpoint in a new one");
+  STRATA_CHECK(!options.shard_optimizer_state, kUnimplemented, "[", kStrategyName,
+               "] got shard_optimizer_state and client='standalone', whose servers keep all slots; "
+               "leave it out");
 }
 
 }  // namespace
@@ -94,11 +81,10 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
   group.replicas = options.replicas;
 
-  joined.client = connect_workers(options, group);
-  if (joined.client) {
-    detail::record_for(group, "CPU", joined.client->num_replicas());
-    return joined;
-  }
+  if (options.client == ClientMode::kStandalone) check_for_servers(options);
+  joined.client =
+      standalone::connect_client(group, options.client, options.standalone, options.devices);
+  if (joined.client) return joined;
   const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
   if (!cluster) {
     joined.devices = detail::find_devices(kStrategyName, options.devices);
@@ -134,9 +120,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerMirror
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
     : Strategy(std::move(joined.group)),
-      ClientSession(joined.client, group()),
+      ClientSession(std::move(joined.client), group()),
       workers_(std::move(joined.workers)),
-      num_servers_(joined.client ? static_cast<int>(joined.client->num_servers()) : 0),
       devices_(std::move(joined.devices)),
       elastic_(joined.elastic) {
   if (!workers_) return;
@@ -149,7 +134,7 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
 }
 
 int MultiWorkerMirroredStrategy::num_workers() const {
-  return num_servers_ > 0 ? num_servers_ : group().workers().count;
+  return num_servers() > 0 ? num_servers() : group().workers().count;
 }
 
 int MultiWorkerMirroredStrategy::worker() const { return group().workers().index; }
@@ -244,8 +229,8 @@ bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
 }
 
 std::string MultiWorkerMirroredStrategy::describe() const {
-  if (num_servers_ > 0) {
-    return str_cat(num_servers_, " servers, ", num_replicas_in_sync(), " replicas\n");
+  if (num_servers() > 0) {
+    return str_cat(num_servers(), " servers, ", num_replicas_in_sync(), " replicas\n");
   }
   if (!workers_) return str_cat("1 worker, ", num_replicas_in_sync(), " replicas\n");
   const collective::Communicator& communicator = *group().communicator();

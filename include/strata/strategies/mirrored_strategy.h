@@ -46,8 +46,8 @@ class STRATA_API MirroredStrategy : public Strategy, public ClientSession {
   explicit MirroredStrategy(const MirroredOptions& options = {});
 
  private:
-  MirroredStrategy(const MirroredOptions& options,
-                   std::shared_ptr<standalone::StandaloneClient> client);
+  struct Placed;
+  explicit MirroredStrategy(Placed placed);
   void do_refresh() override;
 };
 

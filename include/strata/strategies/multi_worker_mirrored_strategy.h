@@ -120,7 +120,6 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy, public ClientSes
   void regroup();
 
   std::shared_ptr<detail::WorkerGroup> workers_;  // null: one process
-  int num_servers_;                               // 0: no standalone client
   std::vector<LogicalDevice> devices_;            // this process's own
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;

@@ -66,6 +66,8 @@ class STRATA_API ClientSession {
   /// @param client  Null: client = "in_process".
   ClientSession(std::shared_ptr<standalone::StandaloneClient> client, ReplicaGroup& group);
   ~ClientSession();
+  /// 0: client = "in_process".
+  int num_servers() const;
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
 

@@ -50,7 +50,7 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
 
   std::string session() const;
   uint64_t runs() const { return runs_; }
-  size_t num_servers() const { return servers_.size(); }
+  int num_servers() const { return static_cast<int>(servers_.size()); }
   size_t num_replicas() const { return servers_.size() * settings_.devices.size(); }
 
   void fetch();

@@ -1,24 +1,30 @@
 #include "strategies/standalone/connect_client.h"
 
 #include "strata/core/error.h"
+#include "strategies/recording_group.h"
 
 namespace strata::standalone {
 
-std::shared_ptr<StandaloneClient> connect_client(const ClientOptions& options) {
-  options.client.check(str_cat("[", options.strategy, "]"));
-  if (options.client != ClientMode::kStandalone) {
-    STRATA_CHECK(options.standalone.servers.empty(), kInvalidArgument, "[", options.strategy,
-                 "] got servers and client='", options.client.word(),
-                 "'; expected client='standalone'");
+std::shared_ptr<StandaloneClient> connect_client(ReplicaGroupOptions& group,
+                                                 const ClientMode& client,
+                                                 const StandaloneOptions& options,
+                                                 const std::vector<std::string>& devices) {
+  client.check(str_cat("[", group.name, "]"));
+  if (client != ClientMode::kStandalone) {
+    STRATA_CHECK(options.servers.empty(), kInvalidArgument, "[", group.name,
+                 "] got servers and client='", client.word(), "'; expected client='standalone'");
     return nullptr;
   }
-  STRATA_CHECK(options.bits == Bits::kNative, kUnimplemented, "[", options.strategy, "] got bits='",
-               options.bits.word(), "' and client='standalone', whose servers have native ones");
-  return std::make_shared<StandaloneClient>(StandaloneClient::Settings{
-      .options = options.standalone,
-      .devices = options.devices.empty() ? std::vector<std::string>{"cpu:0"} : options.devices,
-      .seed = options.seed,
-      .timeout = options.timeout});
+  const Bits& bits = group.replicas.bits;
+  STRATA_CHECK(bits == Bits::kNative, kUnimplemented, "[", group.name, "] got bits='", bits.word(),
+               "' and client='standalone', whose servers have native ones");
+  auto connected = std::make_shared<StandaloneClient>(StandaloneClient::Settings{
+      .options = options,
+      .devices = devices.empty() ? std::vector<std::string>{"cpu:0"} : devices,
+      .seed = group.seed,
+      .timeout = group.timeout});
+  detail::record_for(group, "CPU", connected->num_replicas());
+  return connected;
 }
 
 }  // namespace strata::standalone

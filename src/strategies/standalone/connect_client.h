@@ -1,7 +1,5 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,19 +9,14 @@
 
 namespace strata::standalone {
 
-/// What a strategy's options say that matters to a client.
-struct ClientOptions {
-  std::string strategy;  ///< Its name, for errors.
-  ClientMode client;
-  StandaloneOptions standalone;
-  std::vector<std::string> devices;  ///< Of each server; empty: {"cpu:0"}.
-  Bits bits;
-  uint64_t seed = 0;
-  std::chrono::milliseconds timeout;
-};
-
-/// Connects to the servers, and begins or resumes a session; null where the replicas are in this process.
+/// Connects to the servers, and begins or resumes a session, for a strategy whose group has its name, seed,
+/// timeout and replicas' options; then makes it a group that records for the servers. Null where the
+/// replicas are in this process: the group stays as it is.
+/// @param devices  Of each server; empty: {"cpu:0"}.
 /// @throws Error  kInvalidArgument, kUnimplemented: options that do not go together. As StandaloneClient.
-std::shared_ptr<StandaloneClient> connect_client(const ClientOptions& options);
+std::shared_ptr<StandaloneClient> connect_client(ReplicaGroupOptions& group,
+                                                 const ClientMode& client,
+                                                 const StandaloneOptions& options,
+                                                 const std::vector<std::string>& devices);
 
 }  // namespace strata::standalone
