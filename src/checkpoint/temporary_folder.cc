@@ -1,5 +1,8 @@
 #include "checkpoint/temporary_folder.h"
 
+#include <string>
+#include <vector>
+
 #include "checkpoint/manifest.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
@@ -31,6 +34,25 @@ void recover(const FileSystem& files, const std::string& folder, const std::stri
   STRATA_VLOG(1) << "[checkpoint] removed " << path << ", left by a process that died";
 }
 
+// Another process may remove the same.
+
+void remove_if_there(const FileSystem& files, const std::string& path) {
+  try {
+    files.remove(path);
+  } catch (const Error&) {
+    if (files.info(path)) throw;
+  }
+}
+
+std::vector<std::string> list_if_there(const FileSystem& files, const std::string& folder) {
+  try {
+    return files.list(folder);
+  } catch (const Error&) {
+    if (files.info(folder)) throw;
+    return {};
+  }
+}
+
 }  // namespace
 
 void clean_up(const FileSystem& files, const std::string& folder) {
@@ -49,11 +71,13 @@ void clean_up(const FileSystem& files, const std::string& folder) {
 
 void remove_folder(const FileSystem& files, const std::string& folder) {
   const auto info = files.info(folder);
-  if (info && !info->is_folder) return files.remove(folder);
-  const std::string manifest = join_path(folder, kManifestFile);
-  if (files.info(manifest)) files.remove(manifest);
-  for (const std::string& name : files.list(folder)) files.remove(join_path(folder, name));
-  files.remove(folder);
+  if (!info) return;
+  if (!info->is_folder) return remove_if_there(files, folder);
+  remove_if_there(files, join_path(folder, kManifestFile));
+  for (const std::string& name : list_if_there(files, folder)) {
+    remove_if_there(files, join_path(folder, name));
+  }
+  remove_if_there(files, folder);
 }
 
 void discard_checkpoint(const FileSystem& files, const std::string& folder) {

@@ -18,7 +18,8 @@ using strata::detail::ScratchName;
 /// without bringing the new one. Failures are logged: a folder may be read-only.
 void clean_up(const FileSystem& files, const std::string& folder);
 
-/// Removes a folder of files, its manifest first: without that it is no checkpoint.
+/// Removes a folder of files, its manifest first: without that it is no checkpoint. Another process may do
+/// the same at once.
 void remove_folder(const FileSystem& files, const std::string& folder);
 
 /// Moves `folder` aside in one step, then removes it. @throws as FileSystem.
