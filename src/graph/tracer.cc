@@ -501,6 +501,7 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
                                             std::weak_ptr<HostSubject> subject) {
   Operand arguments{.kind = Operand::Kind::kValues};
   SparseLayouts sparse(inputs.size());
+  std::vector<int64_t> dimensions(inputs.size(), 0);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined() || !inputs[i].is_sparse()) {
       arguments.values.push_back(value_of(inputs[i]));
@@ -511,6 +512,7 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
     sparse[i] = SparseLayout{.sizes = inputs[i].sizes().vec(),
                              .sparse_dim = inputs[i].sparse_dim(),
                              .coalesced = inputs[i].is_coalesced()};
+    dimensions[i] = inputs[i].sparse_dim();
     arguments.values.push_back(value_of(inputs[i]._indices()));
     arguments.values.push_back(value_of(inputs[i]._values()));
   }
@@ -522,6 +524,7 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
             .subject = std::move(subject)};
   node.arguments.push_back(std::move(arguments));
   node.arguments.push_back({.kind = Operand::Kind::kNumber, .number = numbers});
+  if (has_sparse) node.arguments.push_back({.kind = Operand::Kind::kNumber, .number = dimensions});
   std::vector<at::Tensor> results;
   c10::List<at::Tensor> list;
   for (const HostResult& each : layouts) {

@@ -50,8 +50,9 @@ Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Mome
   return merge_in_tree_order(pointers);
 }
 
-/// By all replicas together.
-Moments merge_now(const ReplicaContext* context, const Moments& local) {
+}  // namespace
+
+Moments merge_moments(const ReplicaContext* context, const Moments& local) {
   struct Visit {
     const Moments* in;
     Moments out;
@@ -69,11 +70,13 @@ Moments merge_now(const ReplicaContext* context, const Moments& local) {
   return visit.out;
 }
 
+namespace {
+
 /// A node of a step that is traced. How many elements the other replicas have is known in a run alone.
 Moments merge_in_trace(const ReplicaContext* context, const Moments& local) {
   const double count = local.count;
   const auto merge_again = [context, count](const std::vector<at::Tensor>& values) {
-    const Moments merged = merge_now(context, {count, values[0], values[1]});
+    const Moments merged = merge_moments(context, {count, values[0], values[1]});
     STRATA_CHECK(merged.count > 0, kFailedPrecondition,
                  "[sync_batch_norm] forward: got no elements on any replica, and the step was "
                  "traced with some; leave out empty batches, or run the function eagerly");
@@ -85,7 +88,7 @@ Moments merge_in_trace(const ReplicaContext* context, const Moments& local) {
                        {{local.mean.sizes().vec(), at::kDouble},
                         {local.m2.sizes().vec(), at::kDouble},
                         {{}, at::kDouble}},
-                       merge_again);
+                       merge_again, {count});
   return {std::max(count, 1.0) * context->num_replicas_in_sync(), merged[0], merged[1], merged[2]};
 }
 
@@ -103,7 +106,7 @@ Moments merge_by_sums(const ReplicaContext* context, const Moments& local) {
 Moments merge(const ReplicaContext* context, const Moments& local) {
   if (alone(context)) return local;
   if (graph::records_for_compiler()) return merge_by_sums(context, local);
-  return graph::tracing() ? merge_in_trace(context, local) : merge_now(context, local);
+  return graph::tracing() ? merge_in_trace(context, local) : merge_moments(context, local);
 }
 
 /// Sums over the replicas, in backward.

@@ -15,6 +15,10 @@ struct SyncBatchNormResult {
   Moments moments;  ///< Of the global batch, the same on every replica.
 };
 
+/// The moments of the global batch. By all replicas together, each with those of its own values.
+/// @return tensors that all replicas share: they are not written to.
+Moments merge_moments(const ReplicaContext* context, const Moments& local);
+
 /// The better way of those below. What their backwards exchange differs, so all replicas of the
 /// group take the same. `context` null: no other replicas.
 SyncBatchNormResult sync_batch_norm(const at::Tensor& x, const at::Tensor& weight,

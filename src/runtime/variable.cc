@@ -7,6 +7,7 @@
 #include "core/mutex.h"
 #include "graph/host_call.h"
 #include "graph/inference_mode.h"
+#include "graph/remote/step_runner.h"
 #include "graph/trace_key.h"
 #include "kernels/half_cast.h"
 #include "runtime/coalesced_read.h"
@@ -14,6 +15,7 @@
 #include "runtime/group_exchange.h"
 #include "runtime/half_copy.h"
 #include "runtime/replica_group.h"
+#include "runtime/set_in_step.h"
 #include "runtime/variable_placement.h"
 
 namespace strata {
@@ -107,6 +109,36 @@ void write_together(VariableState& variable, const ReplicaContext& replica, Writ
       key);
 }
 
+/// In a step that is computed elsewhere: each replica joins what all write, and writes it to its own copy.
+void write_elsewhere(VariableState& variable, const ReplicaContext& replica, WriteRequest request) {
+  const at::NoGradGuard no_grad;
+  const auto aggregation = variable.options().aggregation;
+  const auto first = [&](const at::Tensor& x) {
+    return replica.all_gather(x.unsqueeze(0), 0).select(0, 0);
+  };
+  const bool adds_rows = request.write == Write::kScatterAdd;
+  if (aggregation == VariableAggregation::kOnlyFirstReplica) {
+    if (adds_rows) request.indices = first(request.indices);
+    request.value = first(request.value);
+  } else if (adds_rows) {
+    request.indices = replica.all_gather(request.indices, 0);
+    request.value = replica.all_gather(request.value, 0);
+    if (aggregation == VariableAggregation::kMean) {
+      request.value = request.value.div(static_cast<double>(replica.num_replicas_in_sync()));
+    }
+  } else {
+    const bool mean = aggregation == VariableAggregation::kMean;
+    request.value = replica.all_reduce(mean ? ReduceOp::kMean : ReduceOp::kSum, request.value);
+  }
+  if (!variable.has_bound_storage()) {
+    return apply(variable.replicas()[static_cast<size_t>(replica.local_replica())], request);
+  }
+  const at::Tensor value =
+      variable.replicas()[static_cast<size_t>(replica.local_replica())].detach().clone();
+  apply(value, request);
+  detail::set_in_step(variable, replica, value);
+}
+
 void write_by_replica(VariableState& variable, const ReplicaContext& replica,
                       WriteRequest& request) {
   const auto aggregation = variable.options().aggregation;
@@ -130,6 +162,9 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
     return;
   }
   if (!graph::tracing()) return write_together(variable, replica, std::move(request));
+  if (graph::records_for_elsewhere()) {
+    return write_elsewhere(variable, replica, std::move(request));
+  }
   // A node of the step that is traced, which writes again.
   graph::call_host(
       str_cat("strata::", kWriteNames[static_cast<int>(request.write)]),

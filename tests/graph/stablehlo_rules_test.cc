@@ -60,6 +60,9 @@ Case of_three(std::string name, const OfThree& function, Tensor a, Tensor b, Ten
 Case of_image(std::string name, const OfOne& function) {
   return of_one(std::move(name), function, numbers({2, 3, 8, 7}));
 }
+Case of_volume(std::string name, const OfOne& function) {
+  return of_one(std::move(name), function, numbers({2, 2, 5, 6, 7}));
+}
 c10::List<std::optional<Tensor>> optional_list(const Tensors& tensors) {
   c10::List<std::optional<Tensor>> list;
   for (const Tensor& each : tensors) list.push_back(each);
@@ -601,7 +604,74 @@ std::vector<Case> pooling_cases() {
                  return torch::adaptive_avg_pool2d(x, {3, 2}) * 2 +
                         torch::adaptive_avg_pool2d(x, {1, 1});
                }),
+      of_image("adaptive_max_pool",
+               [](auto x) {
+                 const auto [y, index] = torch::adaptive_max_pool2d(x, {3, 4});
+                 return y * 2 + index;
+               }),
+      of_volume("max_pool3d",
+                [](auto x) {
+                  const auto [y, index] = torch::max_pool3d_with_indices(
+                      x, {2, 3, 2}, {1, 2, 2}, {1, 1, 0}, {1, 1, 2}, true);
+                  return y * 2 + index;
+                }),
+      of_volume("avg_pool3d",
+                [](auto x) {
+                  return torch::avg_pool3d(x, {2, 3, 2}, {1, 2, 2}, {1, 0, 1}, true, false) * 2;
+                }),
+      of_volume("adaptive_avg_pool3d",
+                [](auto x) {
+                  return torch::adaptive_avg_pool3d(x, {2, 4, 3}) * 2;
+                }),
+      of_volume("adaptive_max_pool3d",
+                [](auto x) {
+                  const auto [y, index] = torch::adaptive_max_pool3d(x, {2, 4, 3});
+                  return y * 2 + index;
+                }),
   };
+}
+
+std::vector<Case> resizing_cases() {
+  std::vector<Case> cases;
+  const std::optional<double> none;
+  for (const bool align : {false, true}) {
+    const std::string suffix = align ? "_aligned" : "";
+    cases.push_back(of_image("bilinear" + suffix, [=](auto x) {
+      return torch::upsample_bilinear2d(x, {9, 3}, align, none, none) * 2;
+    }));
+    cases.push_back(of_image("bicubic" + suffix, [=](auto x) {
+      return torch::upsample_bicubic2d(x, {3, 11}, align, none, none) * 2;
+    }));
+    cases.push_back(of_volume("trilinear" + suffix, [=](auto x) {
+      return torch::upsample_trilinear3d(x, {3, 9, 2}, align, none, none, none) * 2;
+    }));
+    cases.push_back(of_one("linear" + suffix, [=](auto x) {
+      return torch::upsample_linear1d(x, {9}, align, none) * 2;
+    }));
+  }
+  const auto nearest = [&](const std::string& name, const OfOne& one, const OfOne& two,
+                           const OfOne& three) {
+    cases.push_back(of_one(name + "1d", one));
+    cases.push_back(of_image(name + "2d", two));
+    cases.push_back(of_volume(name + "3d", three));
+  };
+  nearest(
+      "nearest", [=](auto x) { return torch::upsample_nearest1d(x, {9}, std::optional(1.7)) * 2; },
+      [=](auto x) {
+        return torch::upsample_nearest2d(x, {9, 3}, none, none) * 2;
+      },
+      [=](auto x) {
+        return torch::upsample_nearest3d(x, {9, 3, 2}, none, none, none) * 2;
+      });
+  nearest(
+      "nearest_exact", [=](auto x) { return torch::_upsample_nearest_exact1d(x, {9}, none) * 2; },
+      [=](auto x) {
+        return torch::_upsample_nearest_exact2d(x, {9, 3}, none, none) * 2;
+      },
+      [=](auto x) {
+        return torch::_upsample_nearest_exact3d(x, {9, 3, 2}, none, none, none) * 2;
+      });
+  return cases;
 }
 
 std::vector<Case> loss_cases() {
@@ -660,7 +730,7 @@ const std::vector<Case>& all_cases() {
     for (const auto& family :
          {elementwise_cases(), activation_cases(), shape_cases(), write_cases(), reduction_cases(),
           product_cases(), index_cases(), convolution_cases(), normalization_cases(),
-          pooling_cases(), loss_cases()}) {
+          pooling_cases(), resizing_cases(), loss_cases()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;
@@ -746,7 +816,7 @@ TEST(StablehloTableTest, EveryRuleIsReachedByACase) {
   const std::vector<const Rules*> tables = {
       &activation_rules(), &convolution_rules(), &creation_rules(),      &elementwise_rules(),
       &index_rules(),      &loss_rules(),        &normalization_rules(), &pooling_rules(),
-      &product_rules(),    &reduction_rules(),   &shape_rules()};
+      &product_rules(),    &reduction_rules(),   &resizing_rules(),      &shape_rules()};
   std::set<const Rule*> used;
   for (const Case& each : all_cases()) {
     const std::shared_ptr<const Trace> trace = trace_of(each);

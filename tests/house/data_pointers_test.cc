@@ -26,7 +26,6 @@ const std::map<std::string, std::string>& files_with_reasons() {
       {"keras/callbacks/tensor_board.cc", "writes values into an event file, after an epoch"},
       {"keras/initializers/orthonormal.cc", "initial values, before the first step"},
       {"keras/layers/image_resize.cc", "a matrix that depends on the image sizes alone"},
-      {"keras/layers/masked_steps.cc", "reads on the host how many rows each step has"},
       {"optim/losses/losses.cc", "a check of labels, which has no result"},
       {"optim/step/gradient_reducer.cc", "copies into the buffers of a sum over processes"},
       {"optim/step/gradient_shards.cc", "copies into the buffers of an all-gather over processes"},

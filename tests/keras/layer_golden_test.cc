@@ -4,120 +4,26 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
-#include "keras/call_context.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
 #include "strata/strategies/one_device_strategy.h"
-#include "support/source_path.h"
-#include "support/test_devices.h"
+#include "support/layer_cases.h"
 
 namespace strata::keras {
 namespace {
 
-std::vector<std::string> families() {
-  std::vector<std::string> names;
-  const std::filesystem::path folder =
-      std::filesystem::path(test::source_path("tests/golden/README.md")).parent_path();
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const std::string prefix = "keras_layers_", suffix = ".json";
-    if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
-    names.push_back(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Json read_family(const std::string& family) {
-  std::ifstream file(test::source_path("tests/golden/keras_layers_" + family + ".json"));
-  std::stringstream text;
-  text << file.rdbuf();
-  return Json::parse(text.str());
-}
-
-at::Device device() {
-  static const at::Device device = find_device(test::test_devices(1)[0]).physical;
-  return device;
-}
-
-at::Tensor tensor(const Json& json) {
-  const std::string& dtype = json.at("dtype").as_string();
-  const at::ScalarType type = dtype == "float32"    ? at::kFloat
-                              : dtype == "float64"  ? at::kDouble
-                              : dtype == "bfloat16" ? at::kBFloat16
-                              : dtype == "float16"  ? at::kHalf
-                              : dtype == "bool"     ? at::kBool
-                              : dtype == "uint8"    ? at::kByte
-                                                    : at::kLong;
-  std::vector<int64_t> shape;
-  from_config(json.at("shape"), shape);
-  std::vector<double> data;
-  for (const Json& each : json.at("data").as_array()) {
-    data.push_back(each.is_bool() ? static_cast<double>(each.as_bool()) : each.as_double());
-  }
-  return at::tensor(data, at::kDouble).reshape(shape).to(type).to(device());
-}
-
-Tensors tensors(const Json* list) {
-  Tensors all;
-  if (list == nullptr || list->is_null()) return all;
-  for (const Json& each : list->as_array()) {
-    all.push_back(each.is_null() ? at::Tensor() : tensor(each));
-  }
-  return all;
-}
-
-/// A nested list of 0 and 1.
-at::Tensor mask(const Json& json) {
-  if (json.is_null()) return {};
-  Tensors rows;
-  for (const Json& each : json.as_array()) {
-    rows.push_back(each.is_array() ? mask(each)
-                                   : at::scalar_tensor(each.as_int(), at::kBool).to(device()));
-  }
-  return at::stack(rows);
-}
-
-Tensors masks(const Json* list) {
-  Tensors all;
-  if (list == nullptr || list->is_null()) return all;
-  for (const Json& each : list->as_array()) all.push_back(mask(each));
-  return all;
-}
-
-std::vector<Shape> shapes(const Json& list) {
-  std::vector<Shape> all;
-  for (const Json& each : list.as_array()) {
-    Shape shape;
-    for (const Json& size : each.as_array()) {
-      shape.push_back(size.is_null() ? kNone : size.as_int());
-    }
-    all.push_back(shape);
-  }
-  return all;
-}
-
-std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
-  std::vector<Shape> all;
-  for (const at::Tensor& x : inputs) {
-    all.push_back(x.sizes().vec());
-    all.back()[0] = kNone;
-  }
-  return all;
-}
+using test::masks;
+using test::set_weights;
+using test::shapes;
+using test::shapes_with_free_batch;
+using test::tensors;
 
 /// |got - wanted| <= tolerance |wanted|; where a number is smaller than the typical one of its
 /// tensor, relative to that: in float32, sums of larger numbers leave that much.
@@ -204,36 +110,7 @@ Tensors parameters(const LayerImpl& layer) {
   return all;
 }
 
-void set_weights(const LayerImpl& layer, const Tensors& values) {
-  const std::vector<Weight> weights = layer.weights();
-  ASSERT_EQ(weights.size(), values.size());
-  for (size_t i = 0; i < weights.size(); ++i) {
-    ASSERT_EQ(weights[i].variable.sizes(), values[i].sizes()) << weights[i].name;
-    EXPECT_EQ(weights[i].variable.dtype(), values[i].scalar_type()) << weights[i].name;
-    Variable(weights[i].variable).assign(values[i].to(weights[i].variable.dtype()));
-  }
-}
-
-struct Result {
-  LayerImpl::Outputs outputs;
-  at::Tensor loss = {};  // undefined: none
-};
-
-Result run(const Layer& layer, const Tensors& inputs, const Json& test, const Tensors& masks) {
-  std::vector<at::Tensor> losses;
-  const detail::CallContextGuard context({.losses = &losses});
-  Call call{.training = test.at("training").as_bool(), .masks = masks, .options = test.at("call")};
-  Result result{.outputs = (*layer)(inputs, call), .loss = {}};
-  if (const at::Tensor penalty = layer->regularization_loss(); penalty.defined()) {
-    losses.push_back(penalty);
-  }
-  for (const at::Tensor& loss : losses) {
-    result.loss = result.loss.defined() ? result.loss + loss : loss;
-  }
-  return result;
-}
-
-void compare_gradients(const Layer& layer, const Tensors& inputs, const Result& result,
+void compare_gradients(const Layer& layer, const Tensors& inputs, const test::LayerResult& result,
                        const Json& test, double tolerance) {
   const Tensors cotangents = tensors(&test.at("output_gradients"));
   at::Tensor total = result.loss;
@@ -286,7 +163,7 @@ void run_empty_batch(const Layer& layer, const Tensors& inputs, const Json& test
     no_masks.push_back(m.defined() ? m.narrow(0, 0, 0) : m);
   }
   none = with_gradients(none);
-  const Result result = run(layer, none, test, no_masks);
+  const test::LayerResult result = test::run_layer(layer, none, test, no_masks);
   at::Tensor total = result.loss;
   const Tensors wanted = tensors(&test.at("outputs"));
   ASSERT_EQ(result.outputs.values.size(), wanted.size());
@@ -333,7 +210,7 @@ void run_case(const Json& test, double tolerance) {
 
   set_weights(*layer, tensors(&test.at("weights")));
   if (::testing::Test::HasFatalFailure()) return;
-  const Result result = run(layer, inputs, test, masks(test.find("masks")));
+  const test::LayerResult result = test::run_layer(layer, inputs, test, masks(test.find("masks")));
   const Tensors wanted = tensors(&test.at("outputs"));
   ASSERT_EQ(result.outputs.values.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -378,7 +255,7 @@ class LayerGoldenTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(LayerGoldenTest, EqualsKeras) {
-  const Json golden = read_family(GetParam());
+  const Json golden = test::read_layer_family(GetParam());
   ASSERT_FALSE(golden.at("cases").as_array().empty());
   const Json* tolerance = golden.find("tolerance");
   OneDeviceStrategy strategy({.device = test::test_devices(1)[0]});
@@ -392,10 +269,10 @@ TEST_P(LayerGoldenTest, EqualsKeras) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, LayerGoldenTest, ::testing::ValuesIn(families()),
+INSTANTIATE_TEST_SUITE_P(Families, LayerGoldenTest, ::testing::ValuesIn(test::layer_families()),
                          [](const auto& info) { return info.param; });
 
-TEST(LayerGoldenFilesTest, AreFound) { EXPECT_FALSE(families().empty()); }
+TEST(LayerGoldenFilesTest, AreFound) { EXPECT_FALSE(test::layer_families().empty()); }
 
 }  // namespace
 }  // namespace strata::keras

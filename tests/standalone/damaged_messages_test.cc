@@ -10,9 +10,14 @@
 #include <vector>
 
 #include "core/thread.h"
+#include "graph/host_call.h"
 #include "graph/remote/step_check.h"
+#include "graph/remote/step_numbers.h"
 #include "graph/remote/step_run.h"
 #include "graph/tracer.h"
+#include "kernels/attention.h"
+#include "kernels/masked_recurrent.h"
+#include "kernels/recurrent.h"
 #include "strategies/standalone/messages.h"
 #include "strategies/standalone/server.h"
 #include "support/damaged.h"
@@ -33,14 +38,21 @@ using Tensors = std::vector<at::Tensor>;
 
 constexpr uint64_t kMemory = uint64_t{64} << 20;
 
-/// A training step with most kinds of operators, and the tensors that it captures.
+enum class Program { kImages, kSequences };
+
+/// A training step with many kinds of operators, and the tensors that it captures.
 class RecordedStep {
  public:
-  RecordedStep() {
+  explicit RecordedStep(Program program = Program::kImages) {
     torch::manual_seed(1);
-    step_ = [this](const Tensors& x) { return train(x[0], x[1], x[2]); };
-    inputs_ = {torch::randn({4, 1, 8, 8}), torch::randint(0, 20, {4, 3}),
-               torch::randint(0, 5, {4})};
+    if (program == Program::kImages) {
+      step_ = [this](const Tensors& x) { return train(x[0], x[1], x[2]); };
+      inputs_ = {torch::randn({4, 1, 8, 8}), torch::randint(0, 20, {4, 3}),
+                 torch::randint(0, 5, {4})};
+    } else {
+      step_ = [this](const Tensors& x) { return train_sequences(x[0], x[1]); };
+      inputs_ = {torch::randn({4, 6, 8}), torch::rand({6, 4}) < 0.7};
+    }
     graph::Layouts layouts;
     const graph::Trace trace = graph::Tracer::trace("step", inputs_, step_, layouts);
     std::map<const void*, int64_t> known;
@@ -92,6 +104,12 @@ class RecordedStep {
         states, inputs,
         [](const HostWork& work, const Tensors& tensors) -> Tensors {
           if (work.work == Work::kUpdate) return {};
+          if (work.work == Work::kMaskedSteps || work.work == Work::kMaskedStepsBackward) {
+            return run_masked(work, tensors);
+          }
+          if (work.work != Work::kAllReduce && work.work != Work::kAllGather) {
+            throw Error(ErrorCode::kUnimplemented, "[test] other work");
+          }
           if (work.work == Work::kAllReduce) {
             const bool real = tensors[0].is_floating_point() || work.numbers[0] != 1;
             return {(real ? tensors[0] : tensors[0].to(at::kDouble)).contiguous().clone()};
@@ -116,9 +134,56 @@ class RecordedStep {
                                                    dense_.get(), layer_norm_.get(), head_.get()}) {
       for (const at::Tensor& each : module->parameters()) parameters.push_back(each);
     }
+    descend(loss, parameters);
+    return {loss.detach(), y.detach()};
+  }
+
+  static void descend(const at::Tensor& loss, const Tensors& parameters) {
     const auto gradients = torch::autograd::grad({loss}, parameters);
     const torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < parameters.size(); ++i) parameters[i].sub_(gradients[i], 0.1);
+    for (size_t i = 0; i < parameters.size(); ++i)
+      at::Tensor(parameters[i]).sub_(gradients[i], 0.1);
+  }
+
+  static Tensors run_masked(const HostWork& work, const Tensors& tensors) {
+    const kernels::MaskedLayer layer = *graph::remote::masked_layer(work.numbers);
+    const bool backward = work.work == Work::kMaskedStepsBackward;
+    const auto given =
+        tensors.begin() + (backward ? static_cast<std::ptrdiff_t>(layer.num_outputs()) : 0);
+    kernels::MaskedLayerRun run(layer);
+    const Tensors outputs = run.forward({given, tensors.end()});
+    return backward ? run.backward({tensors.begin(), given}) : outputs;
+  }
+
+  /// Layers with operators and nodes of ours, where these apply, and others of libtorch's with a rule.
+  Tensors train_sequences(const at::Tensor& x, const at::Tensor& shown) {
+    const at::Tensor rows = x.transpose(0, 1).reshape({24, 8});
+    const auto lstm = kernels::lstm(rows, state_, state_, kernel_, recurrent_, bias_,
+                                    {.rows = {}, .sizes = {4, 4, 4, 4, 4, 4}});
+    at::Tensor y = (lstm ? lstm->y : torch::mm(rows, kernel_.slice(1, 0, 8))).view({6, 4, 8});
+    const at::Tensor heads = y.permute({1, 0, 2}).reshape({4, 6, 2, 4}).transpose(1, 2);
+    const auto seen = kernels::attention(heads, heads, heads, {.causal = true}, 0.5,
+                                         kernels::UnseeingQueries::kZero);
+    y = (seen ? *seen : heads).transpose(1, 2).reshape({4, 6, 8});
+    y = torch::group_norm(y.transpose(1, 2), 2, scale_, scale_).unsqueeze(1);
+    y = torch::adaptive_avg_pool2d(torch::upsample_bilinear2d(y, {9, 7}, false), {4, 3});
+    y = torch::where(y > 0, y, y.abs() * 0.1);
+    const at::Tensor masked = graph::call_host("strata::masked_steps",
+                                               {rows.detach(),
+                                                shown,
+                                                {},
+                                                state_,
+                                                kernel_.slice(1, 0, 24).detach(),
+                                                recurrent_.slice(1, 0, 24).detach(),
+                                                {},
+                                                {}},
+                                               {{{4, 8}, at::kFloat}, {{4, 8}, at::kFloat}},
+                                               [](const Tensors& tensors) {
+                                                 return Tensors{tensors[3], tensors[3]};
+                                               },
+                                               {1, 0, 0, 0, 0, 0, 0, 0, 0})[0];
+    const at::Tensor loss = torch::mse_loss(y.flatten(1).slice(1, 0, 8), masked);
+    descend(loss, {kernel_, recurrent_, bias_, scale_});
     return {loss.detach(), y.detach()};
   }
 
@@ -128,6 +193,11 @@ class RecordedStep {
   torch::nn::Linear dense_{72, 16};
   torch::nn::LayerNorm layer_norm_{torch::nn::LayerNormOptions({16})};
   torch::nn::Linear head_{16, 5};
+  const at::Tensor state_ = torch::zeros({4, 8});
+  const at::Tensor kernel_ = torch::randn({8, 32}).requires_grad_();
+  const at::Tensor recurrent_ = torch::randn({8, 32}).requires_grad_();
+  const at::Tensor bias_ = torch::randn({32}).requires_grad_();
+  const at::Tensor scale_ = torch::ones({8}).requires_grad_();
   std::function<Tensors(const Tensors&)> step_;
   Tensors inputs_;
   std::string bytes_;
@@ -149,8 +219,10 @@ uint64_t peak_kilobytes() {
   return static_cast<uint64_t>(usage.ru_maxrss);
 }
 
-TEST(DamagedStepsTest, AWholeOneRuns) {
-  RecordedStep recorded;
+class DamagedStepsTest : public ::testing::TestWithParam<Program> {};
+
+TEST_P(DamagedStepsTest, AWholeOneRuns) {
+  RecordedStep recorded(GetParam());
   RemoteStep step = graph::remote::decode_step(recorded.bytes());
   graph::remote::check_step(step, recorded.world());
   EXPECT_GT(step.bytes, 0);
@@ -160,8 +232,8 @@ TEST(DamagedStepsTest, AWholeOneRuns) {
   EXPECT_TRUE(std::isfinite(there[0].item<float>()));
 }
 
-TEST(DamagedStepsTest, EndInErrorsOrWithinBounds) {
-  RecordedStep recorded;
+TEST_P(DamagedStepsTest, EndInErrorsOrWithinBounds) {
+  RecordedStep recorded(GetParam());
   {
     RemoteStep step = graph::remote::decode_step(recorded.bytes());
     graph::remote::check_step(step, recorded.world());
@@ -195,8 +267,14 @@ TEST(DamagedStepsTest, EndInErrorsOrWithinBounds) {
   EXPECT_LT(peak_kilobytes() - before, 3 * kMemory / 1024);
 }
 
+INSTANTIATE_TEST_SUITE_P(Programs, DamagedStepsTest,
+                         ::testing::Values(Program::kImages, Program::kSequences),
+                         [](const auto& info) {
+                           return info.param == Program::kImages ? "Images" : "Sequences";
+                         });
+
 /// What a rule is for: elements that an operator trusts.
-TEST(DamagedStepsTest, TrustedElementsComeFromTheirOperator) {
+TEST(TrustedElementsTest, ComeFromTheirOperator) {
   const auto refused = [](const Tensors& inputs, const graph::Tracer::Step& function,
                           const std::string& why) {
     graph::Layouts layouts;

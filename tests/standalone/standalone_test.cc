@@ -18,6 +18,8 @@
 namespace strata {
 namespace {
 
+using Tensors = std::vector<at::Tensor>;
+
 constexpr int kSteps = 12;
 
 std::string train_there(const std::vector<std::string>& servers, const std::string& model,
@@ -125,15 +127,49 @@ TEST(StandaloneTest, ValuesAreReadThrough) {
   EXPECT_EQ(sgd.iterations(), 3);
 }
 
+/// What replicas write to one variable in a step.
+Tensors written_by(MirroredStrategy& strategy) {
+  Tensors all;
+  for (const auto aggregation : {VariableAggregation::kSum, VariableAggregation::kMean,
+                                 VariableAggregation::kOnlyFirstReplica}) {
+    const Variable variable = strategy.scope([&] {
+      return Variable(torch::arange(6, torch::kFloat).reshape({3, 2}),
+                      {.trainable = false, .aggregation = aggregation});
+    });
+    const auto step = strata::function([&](const at::Tensor& x) {
+      Variable(variable).assign_add(x);
+      Variable(variable).assign_sub(x * 0.5);
+      Variable(variable).scatter_add(torch::tensor({2, 0}), x.slice(0, 0, 2));
+      return variable.value().clone();
+    });
+    const std::vector<at::Tensor> x = {torch::full({3, 2}, 0.1), torch::full({3, 2}, 0.7)};
+    for (int i = 0; i < 2; ++i) {
+      const auto values = strategy.run(step, PerReplica(x));
+      for (int r = 0; r < 2; ++r) all.push_back(values.get(r));
+    }
+    strategy.fetch();
+    all.push_back(variable.value());
+  }
+  return all;
+}
+
+TEST(StandaloneTest, ReplicasWriteToVariables) {
+  MirroredStrategy here({.devices = {"cpu:0", "cpu:1"}, .seed = test::kSeed});
+  const test::StandaloneServers servers(2);
+  MirroredStrategy there(test::client_of(servers.addresses()));
+  EXPECT_EQ(tensor::fingerprint(written_by(there)), tensor::fingerprint(written_by(here)));
+}
+
 TEST(StandaloneTest, SaysWhatItCannotRun) {
   const test::StandaloneServers servers(1);
   MirroredStrategy strategy(test::client_of(servers.addresses()));
   EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"strata::function"},
                      [&] { strategy.run([] { return torch::ones({1}); }); }));
-  const auto sorted =
-      strata::function([](const at::Tensor& x) { return std::get<0>(x.sort()); }, {.name = "mine"});
-  EXPECT_TRUE(throws(ErrorCode::kUnimplemented, {"mine", "aten::sort", "no operator that a server"},
-                     [&] { strategy.run(sorted, torch::ones({3})); }));
+  const auto inverted = strata::function(
+      [](const at::Tensor& x) { return std::get<0>(torch::linalg_inv_ex(x)); }, {.name = "mine"});
+  EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
+                     {"mine", "aten::linalg_inv_ex", "no operator that a server"},
+                     [&] { strategy.run(inverted, torch::eye(3)); }));
   // An error of the step's own names the node, and the session continues.
   const auto looked_up = strata::function(
       [](const at::Tensor& table, const at::Tensor& rows) { return torch::embedding(table, rows); },

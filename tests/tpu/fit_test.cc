@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/data/mnist.h"
+#include "strata/keras/constraints.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/metrics.h"
@@ -111,6 +112,41 @@ TEST(TpuFitTest, MixedBfloat16) {
   EXPECT_LT(distance(on_cores, weights), 3 * rounding);
   // Products of old weights would be as far away as training goes.
   EXPECT_GT(distance(weights, made(one, "float32", 1)->get_weights()), 20 * rounding);
+}
+
+/// Words, some of which are padding: masks, an embedding that is used twice, constraints.
+TEST(TpuFitTest, RecurrentLayersBehindAMask) {
+  STRATA_NEEDS_PJRT_PLUGIN();
+  const auto run = [](Strategy& strategy) {
+    torch::manual_seed(3);
+    keras::Model model = strategy.scope([&] {
+      const keras::DTypePolicy dtype = "float64";
+      const auto words = keras::Input({5}, {.dtype = at::kLong});
+      const layers::Embedding embedding(20, 6, {.mask_zero = true, .dtype = dtype});
+      auto x = layers::Add({.dtype = dtype})({embedding(words), embedding(words)});
+      x = layers::LSTM(4, {.return_sequences = true, .dtype = dtype})(x);
+      x = layers::GRU(3, {.dtype = dtype})(x);
+      keras::Model made(
+          words, layers::Dense(3, {.kernel_constraint = constraints::MaxNorm({.max_value = 0.5}),
+                                   .dtype = dtype})(x));
+      made.compile({.optimizer = optimizers::Adam({.learning_rate = 0.02}),
+                    .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
+      return made;
+    });
+    at::Tensor x = (at::arange(32 * 5, at::kLong) * 7 + 3).remainder(19).add(1).reshape({32, 5});
+    for (int64_t i = 0; i < 32; ++i) x[i].slice(0, i % 6).zero_();
+    const at::Tensor y = (at::arange(32, at::kLong) * 5 + 1).remainder(3);
+    model.fit(data::Dataset::from_tensor_slices(data::Example{x, y}).batch(16),
+              {.epochs = 2, .verbose = 0});
+    return model->get_weights();
+  };
+  MirroredStrategy one = fit_here();
+  TPUStrategy other = fit_on_cores();
+  const auto weights = run(one), on_cores = run(other);
+  ASSERT_EQ(weights.size(), on_cores.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_LE((weights[i] - on_cores[i]).abs().max().item<double>(), 1e-12) << i;
+  }
 }
 
 /// Convolutions, batch normalization over all replicas, pooling.

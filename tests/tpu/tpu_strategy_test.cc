@@ -233,6 +233,45 @@ TEST(TpuStrategyTest, CheckpointsGoBothWays) {
   EXPECT_LE((weight - expected).abs().max().item<double>(), kSame);
 }
 
+/// Rows of all replicas, and what replicas write to one variable.
+std::vector<Tensor> gathered_and_written(Strategy& strategy) {
+  std::vector<PerReplica<Tensor>> results;
+  std::vector<Variable> variables;
+  std::vector<Tensor> x;
+  for (int r = 0; r < kReplicas; ++r) x.push_back(numbers({3, 2}, 0.37 + r));
+  for (const auto aggregation : {VariableAggregation::kSum, VariableAggregation::kMean,
+                                 VariableAggregation::kOnlyFirstReplica}) {
+    const Variable variable = strategy.scope([&] {
+      return Variable(numbers({3, 2}, 1.7), {.trainable = false, .aggregation = aggregation});
+    });
+    const auto step = function([&](const Tensor& rows) {
+      Variable(variable).assign_add(rows);
+      Variable(variable).assign_sub(rows * 0.5);
+      const Tensor all = get_replica_context()->all_gather(rows.t(), 1);
+      return all * all.sum() + variable.value().sum();
+    });
+    for (int i = 0; i < 2; ++i) results.push_back(strategy.run(step, PerReplica<Tensor>(x)));
+    variables.push_back(variable);
+  }
+  std::vector<Tensor> all;
+  for (const auto& each : results) {
+    for (int r = 0; r < kReplicas; ++r) all.push_back(each.get(r));
+  }
+  for (const Variable& variable : variables) all.push_back(variable.value());
+  return all;
+}
+
+TEST(TpuStrategyTest, GathersRowsAndWritesToVariables) {
+  STRATA_NEEDS_PJRT_PLUGIN();
+  const auto expected = gathered_and_written(*mirrored());
+  const auto found = gathered_and_written(*on_cores());
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].sizes(), expected[i].sizes()) << i;
+    EXPECT_LE((found[i] - expected[i]).abs().max().item<double>(), kSame) << i;
+  }
+}
+
 TEST(TpuStrategyTest, WhatCannotBeCompiledIsNamed) {
   STRATA_NEEDS_PJRT_PLUGIN();
   const auto strategy = on_cores();

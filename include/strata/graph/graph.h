@@ -70,7 +70,8 @@ class STRATA_API HostSubject {
 struct Node {
   /// An operator's name and overload, "aten::add_.Tensor"; a host function's, "strata::all_reduce".
   std::string name;
-  /// An operator's as its schema lists them; a host function's tensors, and its numbers.
+  /// An operator's as its schema lists them; a host function's tensors, and its numbers. Where some of
+  /// its tensors are sparse, and so two, indices and values: how many sparse dimensions each one has.
   std::vector<Operand> arguments = {};
   std::vector<Operand> results = {};  ///< One that is an argument, too, was written in place.
   HostFunction host = {};             ///< Empty: an operator of the dispatcher.

@@ -18,6 +18,7 @@
 #include "core/checked_size.h"
 #include "graph/fake.h"
 #include "graph/operator_of.h"
+#include "graph/remote/step_numbers.h"
 #include "graph/remote/step_operators.h"
 #include "graph/untrusted/call_rules.h"
 #include "graph/untrusted/call_types.h"
@@ -245,6 +246,16 @@ class StepCheck {
       case Work::kAllGather:
         check_collective(n);
         break;
+      case Work::kMergeMoments:
+        check_moments(n);
+        break;
+      case Work::kAssign:
+        check_assign(n);
+        break;
+      case Work::kMaskedSteps:
+      case Work::kMaskedStepsBackward:
+        check_masked_steps(n);
+        break;
       case Work::kUpdate:
         check_update(n);
         break;
@@ -270,28 +281,31 @@ class StepCheck {
       refuse(ErrorCode::kInvalidArgument, name_of(n), "got " + why,
              "expected arguments that its operator takes");
     }
-    require(expected->size() == node.results.size(), name_of(n), "another number of results");
+    auto next = expected->begin();
     for (size_t i = 0; i < node.results.size(); ++i) {
-      const ValueId id = node.results[i].values.at(0);
-      const std::optional<untrusted::ExpectedResult>& result = (*expected)[i];
-      if (id == kNoValue) {
-        if (result) spend(bytes_of(result->dtype, result->sizes));
-        continue;
-      }
-      require(result.has_value(), name_of(n), "a result that it does not give");
       const bool written = writes_argument(op.schema().returns()[i]);
-      const bool fits =
-          value(id).dtype == result->dtype &&
-          (value(id).sizes == result->sizes || value(id).sizes == std::vector<int64_t>{0});
-      require(fits, name_of(n),
-              str_cat("a result of another size than ", result->dtype, " ",
-                      at::IntArrayRef(result->sizes)));
-      if (written) {
-        accept_written(n, id, node.arguments[0].values.at(0));
-      } else {
-        accept_new(n, id, result->dtype, result->sizes);
+      for (const ValueId id : node.results[i].values) {
+        require(next != expected->end(), name_of(n), "more results than it gives");
+        const std::optional<untrusted::ExpectedResult>& result = *next++;
+        if (id == kNoValue) {
+          if (result) spend(bytes_of(result->dtype, result->sizes));
+          continue;
+        }
+        require(result.has_value(), name_of(n), "a result that it does not give");
+        const bool fits =
+            value(id).dtype == result->dtype &&
+            (value(id).sizes == result->sizes || value(id).sizes == std::vector<int64_t>{0});
+        require(fits, name_of(n),
+                str_cat("a result of another size than ", result->dtype, " ",
+                        at::IntArrayRef(result->sizes)));
+        if (written) {
+          accept_written(n, id, node.arguments[0].values.at(0));
+        } else {
+          accept_new(n, id, result->dtype, result->sizes);
+        }
       }
     }
+    require(next == expected->end(), name_of(n), "fewer results than it gives");
   }
 
   static uint64_t bytes_of(at::ScalarType dtype, const std::vector<int64_t>& sizes) {
@@ -438,15 +452,22 @@ class StepCheck {
 
   // --- Work with other replicas
 
-  /// The tensors of a node that is no operator.
+  /// The tensors of a node that is no operator, and has one number.
   const std::vector<ValueId>& tensors_of(size_t n) const {
+    require(step_.work[n].numbers.size() == 1, name_of(n), "other numbers than one");
+    return list_of(n);
+  }
+
+  /// The tensors of a node that is no operator.
+  const std::vector<ValueId>& list_of(size_t n) const {
     const Node& node = graph_.nodes[n];
     require(node.arguments.size() == 1 && node.arguments[0].kind == Kind::kValues, name_of(n),
             "other arguments than a list of tensors");
     require(node.results.size() == 1 && node.results[0].kind == Kind::kValues, name_of(n),
             "other results than a list of tensors");
-    require(step_.work[n].numbers.size() == 1 && std::isfinite(step_.work[n].numbers[0]),
-            name_of(n), "other numbers than one");
+    require(std::ranges::all_of(step_.work[n].numbers,
+                                [](double number) { return std::isfinite(number); }),
+            name_of(n), "a number that is none");
     return node.arguments[0].values;
   }
 
@@ -479,20 +500,167 @@ class StepCheck {
     accept_new(n, id, dtype, sizes);
   }
 
+  static bool is_gradient(const Value& gradient, const StepWorld::Parameter& parameter) {
+    return gradient.sizes == parameter.sizes && gradient.dtype == parameter.dtype;
+  }
+  /// Which rows, `[1, n]`, and their values, `[n, ...]`.
+  bool is_gradient_of_rows(ValueId rows, ValueId values,
+                           const StepWorld::Parameter& parameter) const {
+    if (rows == kNoValue || values == kNoValue || parameter.sizes.empty()) return false;
+    const std::vector<int64_t>& which = value(rows).sizes;
+    if (which.size() != 2 || which[0] != 1 || value(rows).dtype != at::kLong) return false;
+    std::vector<int64_t> sizes = parameter.sizes;
+    sizes[0] = which[1];
+    return value(values).sizes == sizes && value(values).dtype == parameter.dtype;
+  }
+
+  /// Means and sums of squares of each channel; the results are those of all replicas, and the number of
+  /// elements.
+  void check_moments(size_t n) {
+    const std::vector<ValueId>& inputs = tensors_of(n);
+    const std::vector<ValueId>& results = graph_.nodes[n].results[0].values;
+    require(
+        inputs.size() == 2 && inputs[0] != kNoValue && inputs[1] != kNoValue && results.size() == 3,
+        name_of(n), "other tensors than a mean and squares");
+    const std::vector<int64_t> channels = value(inputs[0]).sizes;
+    for (const ValueId id : inputs) {
+      require(channels.size() == 1 && value(id).sizes == channels && value(id).dtype == at::kDouble,
+              name_of(n), "what is not one number a channel");
+    }
+    require(step_.work[n].numbers[0] >= 0, name_of(n), "a negative number of elements");
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::vector<int64_t> sizes = i < 2 ? channels : std::vector<int64_t>{};
+      const ValueId id = results[i];
+      if (id == kNoValue) {
+        spend(bytes_of(at::kDouble, sizes));
+        continue;
+      }
+      require(value(id).dtype == at::kDouble && value(id).sizes == sizes, name_of(n),
+              "a result of another size");
+      accept_new(n, id, at::kDouble, sizes);
+    }
+  }
+
+  /// A recurrent layer behind a mask, or its backward.
+  void check_masked_steps(size_t n) {
+    constexpr size_t kWeights = 4;
+    const HostWork& work = step_.work[n];
+    const bool backward = work.work == Work::kMaskedStepsBackward;
+    const std::vector<ValueId>& tensors = list_of(n);
+    const auto layer = masked_layer(work.numbers);
+    require(layer.has_value(), name_of(n), "numbers that no recurrent layer has");
+    const size_t outputs = layer->num_outputs();
+    const size_t first = backward ? outputs : 0;
+    require(tensors.size() == first + 3 + layer->num_states + kWeights, name_of(n),
+            "another number of tensors");
+    const auto given = [&](size_t i) { return tensors[first + i]; };
+    for (size_t i = 0; i < tensors.size() - first; ++i) {
+      const bool may_lack = i == 2 || i >= 3 + layer->num_states + 2;
+      require(may_lack || given(i) != kNoValue, name_of(n), "a tensor that is absent");
+    }
+    const Value& rows = value(given(0));
+    const Value& shown = value(given(1));
+    const Value& state = value(given(3));
+    require(rows.sizes.size() == 2 && state.sizes.size() == 2 && shown.sizes.size() == 2 &&
+                shown.dtype == at::kBool && shown.sizes[1] == state.sizes[0] &&
+                shown.sizes[0] > 0 && state.sizes[0] > 0 && state.sizes[1] > 0 &&
+                detail::checked_product<int64_t>(shown.sizes) == rows.sizes[0],
+            name_of(n), "rows, a mask and states that do not fit each other");
+    const int64_t units = state.sizes[1];
+    const int64_t gates = static_cast<int64_t>(layer->num_gates());
+    int64_t columns = 0;
+    require(!__builtin_mul_overflow(gates, units, &columns), name_of(n), "too many units");
+    std::vector<std::vector<int64_t>> expected = {rows.sizes, shown.sizes, {rows.sizes[0]}};
+    expected.insert(expected.end(), layer->num_states, state.sizes);
+    expected.insert(expected.end(),
+                    {{rows.sizes[1], columns}, {units, columns}, {columns}, {columns}});
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (given(i) == kNoValue) continue;
+      const at::ScalarType dtype = i == 1 ? at::kBool : i == 2 ? at::kLong : at::kFloat;
+      require(value(given(i)).sizes == expected[i] && value(given(i)).dtype == dtype, name_of(n),
+              str_cat("tensor ", i, " of another size or dtype"));
+    }
+
+    std::vector<std::vector<int64_t>> of_outputs = {state.sizes};
+    if (layer->options.sequence) of_outputs.push_back({rows.sizes[0], units});
+    of_outputs.insert(of_outputs.end(), layer->num_states, state.sizes);
+    std::vector<std::vector<int64_t>> results;
+    if (!backward) {
+      results = of_outputs;
+    } else {
+      for (size_t i = 0; i < outputs; ++i) {
+        require(tensors[i] == kNoValue || (value(tensors[i]).sizes == of_outputs[i] &&
+                                           value(tensors[i]).dtype == at::kFloat),
+                name_of(n), "a gradient that does not fit");
+      }
+      for (size_t i = 0; i < layer->wanted.size(); ++i) {
+        const size_t of = i == 0 ? 0 : i + 2;  // behind the mask and the words
+        if (!layer->wanted[i]) continue;
+        require(given(of) != kNoValue, name_of(n), "a gradient of what is absent");
+        results.push_back(expected[of]);
+      }
+      // It computes forward again.
+      for (const auto& sizes : of_outputs) spend(bytes_of(at::kFloat, sizes));
+    }
+    // What a run keeps of each row and gate.
+    spend(bytes_of(at::kFloat, {rows.sizes[0] + state.sizes[0], 2 * columns}));
+    accept_list(n, results);
+  }
+
+  /// The results of a node that is no operator: floats of those sizes.
+  void accept_list(size_t n, const std::vector<std::vector<int64_t>>& sizes) {
+    const std::vector<ValueId>& results = graph_.nodes[n].results[0].values;
+    require(results.size() == sizes.size(), name_of(n), "another number of results");
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i] == kNoValue) {
+        spend(bytes_of(at::kFloat, sizes[i]));
+        continue;
+      }
+      const Value& made = value(results[i]);
+      require(made.dtype == at::kFloat && made.sizes == sizes[i], name_of(n),
+              "a result of another size");
+      accept_new(n, results[i], at::kFloat, sizes[i]);
+    }
+  }
+
+  /// A tensor of the session, whole, and its new value.
+  void check_assign(size_t n) {
+    const std::vector<ValueId>& tensors = tensors_of(n);
+    require(tensors.size() == 2 && tensors[0] != kNoValue && tensors[1] != kNoValue &&
+                graph_.nodes[n].results[0].values.empty(),
+            name_of(n), "other tensors than a variable and a value");
+    const Value& variable = value(tensors[0]);
+    const int64_t state = step_.states[place_in_step(tensors[0])];
+    require(state >= 0 && variable.offset == 0 &&
+                detail::checked_product<int64_t>(variable.sizes) ==
+                    world_.states[static_cast<size_t>(state)].elements,
+            name_of(n), "what is no variable");
+    require(value(tensors[1]).sizes == variable.sizes && value(tensors[1]).dtype == variable.dtype,
+            name_of(n), "a value of another size");
+    step_.work[n].update = static_cast<size_t>(state);
+  }
+
   void check_update(size_t n) const {
     const std::vector<ValueId>& gradients = tensors_of(n);
     const HostWork& work = step_.work[n];
     require(work.update < world_.updates.size(), name_of(n),
             "an optimizer that the session does not have");
     const auto& parameters = world_.updates[work.update];
+    require(work.sparse.empty() || work.sparse.size() == parameters.size(), name_of(n),
+            "another number of sparse dimensions than of variables");
+    require(std::ranges::all_of(work.sparse, [](int64_t each) { return each == 0 || each == 1; }),
+            name_of(n), "a gradient of several sparse dimensions");
+    const auto is_sparse = [&](size_t i) { return !work.sparse.empty() && work.sparse[i] == 1; };
+    const auto sparse = static_cast<size_t>(std::ranges::count(work.sparse, 1));
     require(graph_.nodes[n].results[0].values.empty() && work.numbers[0] >= 0 &&
-                gradients.size() == parameters.size(),
+                gradients.size() == parameters.size() + sparse,
             name_of(n), "other tensors than one gradient for each variable");
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (gradients[i] == kNoValue) continue;
-      const Value& gradient = value(gradients[i]);
-      require(gradient.sizes == parameters[i].sizes && gradient.dtype == parameters[i].dtype,
-              name_of(n), str_cat("gradient ", i, " of another size than its variable"));
+    auto next = gradients.begin();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const ValueId id = *next++;
+      const bool fits = is_sparse(i) ? is_gradient_of_rows(id, *next++, parameters[i])
+                                     : id == kNoValue || is_gradient(value(id), parameters[i]);
+      require(fits, name_of(n), str_cat("gradient ", i, " of another size than its variable"));
     }
     for (size_t before = 0; before < n; ++before) {
       const HostWork& other = step_.work[before];

@@ -18,13 +18,6 @@ using saved::wide_ids;
 
 constexpr detail::WireText kStepText{.call = "[standalone] step", .expected = "a step"};
 
-Work work_of(const Node& node) {
-  if (!node.host) return Work::kOperator;
-  if (node.name == "strata::all_reduce") return Work::kAllReduce;
-  if (node.name == "strata::all_gather") return Work::kAllGather;
-  return Work::kUpdate;
-}
-
 class StepEncoding {
  public:
   StepEncoding(const Graph& graph, const std::function<StatePlace(const Value&)>& place,
@@ -101,6 +94,7 @@ class StepEncoding {
     made.node.arguments.push_back(operand(node.arguments[0], n));
     made.numbers = node.arguments[1].number.toDoubleVector();
     if (work_of(node) == Work::kUpdate) made.update = update_(node);
+    if (node.arguments.size() > 2) made.sparse = node.arguments[2].number.toIntVector();
     return made;
   }
 
@@ -196,11 +190,12 @@ class StepDecoding {
   }
 
   HostWork host_work(const StepNode& node) const {
-    require(node.work <= static_cast<uint64_t>(Work::kUpdate) && node.update >= 0,
+    require(node.work <= static_cast<uint64_t>(kLastWork) && node.update >= 0,
             "a node of unknown work");
     return {.work = static_cast<Work>(node.work),
             .numbers = node.numbers,
-            .update = static_cast<size_t>(node.update)};
+            .update = static_cast<size_t>(node.update),
+            .sparse = node.sparse};
   }
 
   StepGraph message_;
@@ -208,6 +203,19 @@ class StepDecoding {
 };
 
 }  // namespace
+
+Work work_of(const Node& node) {
+  if (!node.host) return Work::kOperator;
+  static const std::map<std::string_view, Work> names = {
+      {"strata::all_gather", Work::kAllGather},
+      {"strata::all_reduce", Work::kAllReduce},
+      {"strata::masked_steps", Work::kMaskedSteps},
+      {"strata::masked_steps_backward", Work::kMaskedStepsBackward},
+      {"strata::merge_moments", Work::kMergeMoments},
+      {"strata::set_variable", Work::kAssign}};
+  const auto found = names.find(node.name);
+  return found == names.end() ? Work::kUpdate : found->second;
+}
 
 std::string encode_step(const Trace& trace, const std::function<StatePlace(const Value&)>& place,
                         const std::function<int64_t(const Node&)>& update) {

@@ -17,7 +17,9 @@ namespace strata::graph::remote {
 struct HostWork {
   Work work = Work::kOperator;
   std::vector<double> numbers = {};
-  size_t update = 0;
+  size_t update =
+      0;  ///< Of kUpdate: the optimizer; of kAssign, set by check_step: the session's tensor.
+  std::vector<int64_t> sparse = {};  ///< As StepNode::sparse.
 };
 
 /// A replica's step as a server has it. Captures, states and constants have no tensors: they are views
@@ -35,6 +37,9 @@ struct StatePlace {
   int64_t state;
   int64_t offset;  ///< Of its first element in the session's tensor, in elements.
 };
+
+/// That of a node of this process. A host function of any other name counts as an update.
+STRATA_API Work work_of(const Node& node);
 
 /// The client's side.
 /// @param place  Of a capture, a state or a constant.

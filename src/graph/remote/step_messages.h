@@ -20,7 +20,15 @@ enum class Work : uint64_t {
   kAllReduce = 1,  ///< `numbers`: the ReduceOp.
   kAllGather = 2,  ///< `numbers`: the axis.
   kUpdate = 3,     ///< Of optimizer `update`; `numbers`: the weight.
+  /// Of batch normalization over all replicas; `numbers`: the elements of a channel.
+  kMergeMoments = 4,
+  kAssign = 5,  ///< A variable and its new value, the same on all replicas.
+  /// Of a recurrent layer behind a mask (kernels/masked_recurrent.h); `numbers`: its states, whether it gives
+  /// all outputs, whether it gives zeros where nothing counts, and of each gradient whether it is wanted.
+  kMaskedSteps = 6,
+  kMaskedStepsBackward = 7,  ///< Gradients of its outputs, then what it was given.
 };
+inline constexpr Work kLastWork = Work::kMaskedStepsBackward;
 
 struct StepValue {
   saved::SavedValue value;
@@ -36,6 +44,9 @@ struct StepNode {
   uint64_t work = 0;
   std::vector<double> numbers = {};
   int64_t update = 0;
+  /// Of kUpdate, if some gradients are sparse: how many sparse dimensions each one has. Such a one is two
+  /// tensors, indices and values.
+  std::vector<int64_t> sparse = {};
 };
 
 /// One replica's.
@@ -59,6 +70,7 @@ void visit_fields(auto& field, MessageOf<StepNode> auto& node) {
   field(2, "work", node.work);
   field(3, "numbers", node.numbers);
   field(4, "update", node.update);
+  field(5, "sparse", node.sparse);
 }
 
 void visit_fields(auto& field, MessageOf<StepGraph> auto& graph) {

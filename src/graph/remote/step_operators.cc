@@ -14,17 +14,20 @@ namespace {
 /// Element by element, and the same in place.
 const std::set<std::string_view>& elementwise_operators() {
   static const std::set<std::string_view> names = {
-      "abs",        "add",         "addcdiv",     "addcmul",    "bitwise_and", "bitwise_not",
-      "bitwise_or", "bitwise_xor", "ceil",        "clamp",      "clamp_max",   "clamp_min",
-      "cos",        "div",         "elu",         "eq",         "erf",         "exp",
-      "exp2",       "expm1",       "floor",       "fmod",       "ge",          "gelu",
-      "gt",         "hardsigmoid", "hardswish",   "hardtanh",   "isinf",       "isnan",
-      "le",         "leaky_relu",  "lerp",        "log",        "log10",       "log1p",
-      "log2",       "logical_and", "logical_not", "logical_or", "logical_xor", "lt",
-      "maximum",    "minimum",     "mish",        "mul",        "ne",          "neg",
-      "pow",        "reciprocal",  "remainder",   "round",      "rsqrt",       "rsub",
-      "sigmoid",    "sign",        "silu",        "sin",        "softplus",    "sqrt",
-      "sub",        "tan",         "tanh",        "threshold",  "where"};
+      "acos",       "acosh",       "add",        "addcdiv",     "addcmul",     "asin",
+      "asinh",      "atan",        "atan2",      "atanh",       "bitwise_and", "bitwise_not",
+      "bitwise_or", "bitwise_xor", "ceil",       "clamp",       "clamp_max",   "clamp_min",
+      "copysign",   "cos",         "cosh",       "div",         "elu",         "eq",
+      "erf",        "erfc",        "erfinv",     "exp",         "exp2",        "expm1",
+      "floor",      "fmax",        "fmin",       "fmod",        "frac",        "ge",
+      "gelu",       "gt",          "hardshrink", "hardsigmoid", "heaviside",   "hypot",
+      "isneginf",   "isposinf",    "le",         "leaky_relu",  "lerp",        "log",
+      "log10",      "log1p",       "log2",       "logaddexp",   "logaddexp2",  "lt",
+      "maximum",    "minimum",     "mish",       "mul",         "ne",          "neg",
+      "pow",        "reciprocal",  "remainder",  "round",       "rsqrt",       "rsub",
+      "sgn",        "sigmoid",     "sign",       "signbit",     "silu",        "sin",
+      "sinc",       "sinh",        "softplus",   "softshrink",  "sqrt",        "sub",
+      "tan",        "tanh",        "threshold",  "trunc",       "xlogy"};
   return names;
 }
 
@@ -33,10 +36,14 @@ const std::set<std::string_view>& checked_operators() {
   static const std::set<std::string_view> names = {
       // Backwards, element by element or of a structured operator.
       "_log_softmax", "_log_softmax_backward_data", "_softmax", "_softmax_backward_data",
-      "elu_backward", "gelu_backward", "hardsigmoid_backward", "hardswish_backward",
-      "hardtanh_backward", "leaky_relu_backward", "mish_backward", "sigmoid_backward",
-      "silu_backward", "softplus_backward", "tanh_backward", "threshold_backward",
-      "max_pool2d_with_indices", "avg_pool2d", "avg_pool2d_backward", "nll_loss_forward",
+      "elu_backward", "gelu_backward", "glu", "hardshrink_backward", "hardsigmoid_backward",
+      "leaky_relu_backward", "mish_backward", "nll_loss_forward", "sigmoid_backward",
+      "silu_backward", "softplus_backward", "softshrink_backward", "tanh_backward",
+      "threshold_backward",
+      // Pooling and padding.
+      "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool2d", "avg_pool2d_backward",
+      "avg_pool3d", "avg_pool3d_backward", "max_pool2d_with_indices", "reflection_pad1d",
+      "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d",
       // Shapes.
       "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "as_strided", "cat", "clone",
       "constant_pad_nd", "copy_", "detach", "expand", "fill_", "lift_fresh", "permute", "repeat",
@@ -47,14 +54,17 @@ const std::set<std::string_view>& checked_operators() {
       "arange", "full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like",
       "scalar_tensor", "zeros", "zeros_like",
       // Sums and the like.
-      "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "linalg_vector_norm", "logsumexp",
-      "mean", "prod", "std", "sum", "var",
+      "all", "amax", "amin", "any", "argmax", "argmin", "cumprod", "cumsum", "linalg_vector_norm",
+      "mean", "sum",
       // Products.
-      "addmm", "addmv", "baddbmm", "bmm", "dot", "mm", "mv",
+      "addmm", "addmv", "baddbmm", "bmm", "mm", "mv",
       // By index; each is checked.
-      "gather", "index_select", "scatter_add",
+      "gather", "index", "index_add", "index_add_", "index_copy", "index_copy_", "scatter",
+      "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_", "sort",
+      "topk",
       // Random numbers, of the replica's stream.
-      "bernoulli_", "native_dropout_backward", "normal_", "rand_like", "randn_like", "uniform_"};
+      "bernoulli_", "exponential_", "normal_", "rand", "rand_like", "randint", "randn",
+      "randn_like", "random_", "uniform_"};
   return names;
 }
 
@@ -74,7 +84,8 @@ Admission admission_of(std::string_view name) {
   const std::string_view overload = base.substr(std::min(base.find('.'), base.size()));
   base = base.substr(0, base.find('.'));
   // Those give a tensor that was given another size.
-  if (overload == ".out" || overload.ends_with("_out") || overload.ends_with(".names")) {
+  if (overload == ".out" || overload.ends_with("_out") || overload.ends_with(".names") ||
+      overload == ".dtype") {
     return Admission::kRefused;
   }
   if (unfilled_operators().contains(base)) return Admission::kZeroed;

@@ -85,8 +85,12 @@ void StepRun::begin(const std::vector<at::Tensor>& states, const std::vector<at:
     if (!is_session_tensor(value)) continue;
     const at::Tensor& copy = copies[static_cast<size_t>(value.memory)];
     const at::Tensor& of = copy.defined() ? copy : states[static_cast<size_t>(step_->states[i])];
+    // Itself: an optimizer may move a variable while the step runs.
+    const bool whole = value.offset == 0 && of.sizes() == at::IntArrayRef(value.sizes) &&
+                       of.strides() == at::IntArrayRef(value.strides) && !step_->numbers[i];
     tensors_[i] =
-        at::as_strided(of, value.sizes, value.strides, of.storage_offset() + value.offset);
+        whole ? of
+              : at::as_strided(of, value.sizes, value.strides, of.storage_offset() + value.offset);
     if (step_->numbers[i]) tensors_[i].unsafeGetTensorImpl()->set_wrapped_number(true);
   }
 }
@@ -107,6 +111,11 @@ void StepRun::keep(size_t n, ValueId id, const at::Tensor& tensor) {
                at::IntArrayRef(value.strides),
                ": use one libtorch, and processors of one kind, for client and servers");
   at(id) = tensor;
+}
+
+void StepRun::refuse(size_t n, std::string_view why) const {
+  throw Error(ErrorCode::kInvalidArgument, str_cat("[standalone] ", graph().name, ": node ", n,
+                                                   " (", graph().nodes[n].name, "): ", why));
 }
 
 void StepRun::call(size_t n) {
@@ -178,14 +187,18 @@ std::vector<at::Tensor> StepRun::run(const std::vector<at::Tensor>& states,
         call(n);
       } else {
         below.reset();
-        const at::NoGradGuard no_grad;
-        call_host(n, host);
+        {
+          const at::NoGradGuard no_grad;
+          call_host(n, host);
+        }
         below.emplace();
       }
+    } catch (const Error&) {
+      throw;
     } catch (const c10::Error& error) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  str_cat("[standalone] ", graph().name, ": node ", n, " (", graph().nodes[n].name,
-                          "): ", error.what_without_backtrace()));
+      refuse(n, error.what_without_backtrace());
+    } catch (const std::exception& error) {  // of numbers that a dtype does not have
+      refuse(n, error.what());
     }
     for (const ValueId id : dead_[n]) at(id) = at::Tensor();
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "graph/remote/step_graph.h"
@@ -40,6 +41,7 @@ class STRATA_API StepRun {
  private:
   const Graph& graph() const { return step_->graph; }
   void begin(const std::vector<at::Tensor>& states, const std::vector<at::Tensor>& inputs);
+  [[noreturn]] void refuse(size_t n, std::string_view why) const;
   void call(size_t n);
   void call_host(size_t n, const HostRun& host);
   void keep(size_t n, ValueId id, const at::Tensor& tensor);

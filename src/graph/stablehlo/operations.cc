@@ -498,6 +498,15 @@ Array convolution(const Array& input, const Array& kernel, const ConvolutionOpti
       input.dtype, sizes);
 }
 
+Array mapped(const Array& x, const std::vector<at::Tensor>& matrices) {
+  STRATA_DCHECK(x.rank() == static_cast<int64_t>(matrices.size()) + 1);
+  Array result = x;
+  for (const at::Tensor& matrix : matrices) {  // each product puts its dimension behind the others
+    result = dot(result, x.program->constant(matrix.to(x.dtype).contiguous()), {}, {}, {1}, {1});
+  }
+  return result;
+}
+
 // --- By indices
 
 Array take_rows(const Array& x, const Array& indices) {

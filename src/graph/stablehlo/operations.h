@@ -101,6 +101,9 @@ Array dot(const Array& a, const Array& b, const Sizes& batch_a, const Sizes& bat
 Array matmul(const Array& a, const Array& b);
 /// `[b, n, k]` by `[b, k, m]`.
 Array batch_matmul(const Array& a, const Array& b);
+/// Dimension i + 1 of `x` multiplied by `matrices[i]`, `[out, in]` of double, for each of them; dimension 0 and no
+/// other is left.
+Array mapped(const Array& x, const std::vector<at::Tensor>& matrices);
 /// Where dimensions are in an array: "[b, f, 0, 1]" of the specification.
 struct ConvolutionAxes {
   int64_t first = 0;   ///< Of batches, in kernels of output features.

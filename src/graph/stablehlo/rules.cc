@@ -8,8 +8,8 @@ const Rule* find_rule(std::string_view name) {
     for (const Rules* rules :
          {&elementwise_rules(), &activation_rules(), &shape_rules(), &creation_rules(),
           &reduction_rules(), &product_rules(), &index_rules(), &convolution_rules(),
-          &normalization_rules(), &pooling_rules(), &loss_rules(), &random_rules(),
-          &collective_rules(), &update_rules()}) {
+          &normalization_rules(), &pooling_rules(), &resizing_rules(), &loss_rules(),
+          &random_rules(), &collective_rules(), &update_rules()}) {
       const auto found = rules->find(each);
       if (found != rules->end()) return &found->second;
     }

@@ -31,6 +31,7 @@ const Rules& pooling_rules();
 const Rules& product_rules();
 const Rules& random_rules();
 const Rules& reduction_rules();
+const Rules& resizing_rules();
 const Rules& shape_rules();
 const Rules& update_rules();
 

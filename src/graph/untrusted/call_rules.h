@@ -24,15 +24,22 @@ class CallView {
 
   const Graph& graph() const { return graph_; }
   size_t number() const { return n_; }
+  size_t num_arguments() const { return node_.arguments.size(); }
 
   /// Null: absent.
   const Value* tensor(size_t argument) const;
+  /// Of a list.
+  std::vector<const Value*> tensors(size_t argument) const;
   ValueId id(size_t argument) const { return node_.arguments[argument].values[0]; }
+  /// What the graph says of a result; null: none is wanted.
+  const Value* result(size_t i) const { return value_of(node_.results[i].values[0]); }
   const c10::IValue& given(size_t argument) const { return node_.arguments[argument].number; }
   bool flag(size_t argument) const { return given(argument).toBool(); }
   std::vector<int64_t> integers(size_t argument) const { return given(argument).toIntVector(); }
 
  private:
+  const Value* value_of(ValueId id) const;
+
   const Graph& graph_;
   const Node& node_;
   size_t n_;
@@ -40,7 +47,8 @@ class CallView {
 
 /// What operators check too little of, or whose results no kernel for the meta device tells. The call has
 /// arguments of its schema's types (call_types.h).
-/// @return What the call gives; nothing: its arguments do not fit each other, and `why` says how.
+/// @return What the call gives, those of lists one after another; nothing: its arguments do not fit each
+///   other, and `why` says how.
 using CallRule = std::optional<std::vector<std::optional<ExpectedResult>>> (*)(const CallView& call,
                                                                                std::string& why);
 

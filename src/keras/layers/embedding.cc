@@ -9,6 +9,7 @@
 
 #include "graph/host_call.h"
 #include "graph/inference_mode.h"
+#include "graph/remote/step_runner.h"
 #include "keras/fusion.h"
 #include "keras/layers/layer_class.h"
 
@@ -69,7 +70,7 @@ class EmbeddingImpl final : public keras::UnaryLayerImpl, public keras::detail::
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
     const bool is_index = given.scalar_type() == at::kInt || given.scalar_type() == at::kLong;
     const at::Tensor tokens = is_index ? given : given.to(at::kInt);
-    if (graph::tracing() && !graph::tracing_inference()) {
+    if (graph::tracing() && !graph::tracing_inference() && !graph::records_for_elsewhere()) {
       // Replays have the operator alone, whose error does not say whose it is.
       graph::call_host("strata::check_tokens", {tokens}, {}, [this](const keras::Tensors& inputs) {
         check_tokens(inputs[0]);
@@ -78,8 +79,9 @@ class EmbeddingImpl final : public keras::UnaryLayerImpl, public keras::detail::
     }
     at::Tensor y;
     try {
+      const bool sparse = !graph::records_for_compiler();  // which knows dense tensors alone
       y = at::embedding(table_->value(), tokens, /*padding_idx=*/-1,
-                        /*scale_grad_by_freq=*/false, /*sparse=*/true);
+                        /*scale_grad_by_freq=*/false, sparse);
     } catch (const c10::IndexError&) {
       check_tokens(tokens);
       throw;

@@ -1,9 +1,9 @@
 #include "keras/layers/image_resize.h"
 
 #include <ATen/ops/_upsample_nearest_exact2d.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/upsample_bilinear2d.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ Kernel kernel_of(const std::string& name) {
 
 /// `[to, from]`: how much of each old pixel is in a new one. As TensorFlow's ScaleAndTranslate.
 at::Tensor weights(int64_t from, int64_t to, const Kernel& kernel, bool antialias) {
-  const at::Tensor matrix = at::zeros({to, from}, at::kDouble);
+  const at::Tensor matrix = at::empty({to, from}, at::kDouble);  // which a trace lets be filled
   auto* values = matrix.mutable_data_ptr<double>();
   const double step = static_cast<double>(from) / static_cast<double>(to);
   const double stretch = antialias ? std::max(step, 1.0) : 1.0;

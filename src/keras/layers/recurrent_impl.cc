@@ -11,6 +11,7 @@
 
 #include "graph/host_call.h"
 #include "graph/inference_mode.h"
+#include "graph/remote/step_runner.h"
 #include "keras/call_context.h"
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
@@ -194,7 +195,8 @@ std::optional<RNNImpl::Result> RNNImpl::all_steps(const at::Tensor& x, Tensors s
                                                   const at::Tensor& words) {
   if (!x.is_cpu() || x.dim() != 3 || x.scalar_type() != at::kFloat) return std::nullopt;
   // The steps that a mask shows are known only where its values are.
-  if (mask.defined() && graph::tracing_inference()) return std::nullopt;
+  const bool shapes_alone = graph::tracing_inference() || graph::records_for_compiler();
+  if (mask.defined() && shapes_alone) return std::nullopt;
   const auto run = cell_->start({.training = training});
   auto* const gated = dynamic_cast<GatedRun*>(run.get());
   if (gated == nullptr || !gated->may_take_all_steps()) return std::nullopt;
@@ -220,15 +222,14 @@ std::optional<RNNImpl::Result> RNNImpl::all_steps(const at::Tensor& x, Tensors s
     return result;
   }
   const at::Tensor shown = mask.to(at::kBool).t().contiguous();
-  const MaskedOptions options{.sequence = options_.return_sequences,
-                              .zero_output = options_.zero_output_for_mask};
-  std::optional<MaskedOutputs> found;
+  const kernels::MaskedOptions options{.sequence = options_.return_sequences,
+                                       .zero_output = options_.zero_output_for_mask};
+  std::optional<kernels::MaskedOutputs> found;
   if (graph::tracing()) {
-    found = masked_steps_in_trace(*cell_, {.training = training},
-                                  {.rows = by_rows(), .words = known, .states = std::move(states)},
-                                  shown, options);
+    found = masked_steps_in_trace(
+        *gated, {.rows = by_rows(), .words = known, .states = std::move(states)}, shown, options);
   } else {
-    const ShownSteps steps(shown);
+    const kernels::ShownSteps steps(shown);
     if (steps.places.numel() == 0) return std::nullopt;
     found = masked_steps(*gated, {.rows = by_rows(), .words = known, .states = std::move(states)},
                          steps, options);

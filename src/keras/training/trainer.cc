@@ -18,7 +18,9 @@
 #include "keras/call_context.h"
 #include "keras/graph/node.h"
 #include "keras/penalties.h"
+#include "keras/training/step_graphs.h"
 #include "runtime/coalesced_read.h"
+#include "runtime/set_in_step.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::keras::detail {
@@ -314,6 +316,14 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
 void Trainer::minimize(const StepLoss& loss) {
   optimizer().minimize(loss.value, {.weight = loss.weight});
   if (constrained_.empty()) return;
+  if (graph::records_for_elsewhere()) {
+    const at::NoGradGuard no_grad;
+    for (const Weight& weight : constrained_) {
+      strata::detail::set_in_step(*weight.variable.state(), *get_replica_context(),
+                                  weight.constraint(weight.variable.value()));
+    }
+    return;
+  }
   const auto constrain = [this](const std::vector<at::Tensor>&) {
     get_replica_context()->merge_call([&](Strategy&) {
       const at::NoGradGuard no_grad;

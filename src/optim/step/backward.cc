@@ -1,6 +1,9 @@
 #include "optim/step/backward.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
@@ -17,6 +20,9 @@
 #include <typeinfo>
 #include <unordered_map>
 #include <utility>
+
+#include "graph/host_call.h"
+#include "graph/trace_key.h"
 
 namespace strata::optimizers {
 namespace {
@@ -134,6 +140,28 @@ class Graph {
     return found->second;
   }
 
+  struct Rows {
+    at::Tensor indices;
+    at::Tensor values;
+  };
+  static Rows rows_of(const at::Tensor& sparse) {
+    const graph::NoTraceGuard no_trace(/*replica_kernels=*/false);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return {sparse._indices(), sparse._values()};
+  }
+
+  /// A graph knows dense tensors alone. The order of the additions is that of sparse ones.
+  static at::Tensor sum_in_trace(const at::Tensor& sum, const at::Tensor& value) {
+    if (sum.is_sparse() && value.is_sparse()) {
+      const Rows a = rows_of(value), b = rows_of(sum);
+      return at::_sparse_coo_tensor_unsafe(at::cat({a.indices, b.indices}, 1),
+                                           at::cat({a.values, b.values}), sum.sizes());
+    }
+    const Rows rows = rows_of(sum.is_sparse() ? sum : value);
+    const at::Tensor& dense = sum.is_sparse() ? value : sum;
+    return dense.index_add(0, rows.indices.select(0, 0), rows.values);
+  }
+
   static bool may_change(const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense() &&
            tensor.use_count() == 1 && tensor.has_storage() && tensor.storage().use_count() == 1;
@@ -143,6 +171,8 @@ class Graph {
     if (!value.defined()) return;
     if (!sum.defined()) {
       sum = std::move(value);
+    } else if (graph::tracing() && (sum.is_sparse() || value.is_sparse())) {
+      sum = sum_in_trace(sum, value);
     } else if (!sum.is_sparse() && may_change(sum)) {
       sum.add_(value);
     } else {

@@ -319,9 +319,9 @@ void StandaloneClient::describe(Step& step, std::vector<std::string>* graphs_of_
                  " is another step on another replica; make the same calls on all of them");
   }
   for (const graph::Node& node : first.nodes) {
-    const bool is_update =
-        node.host && node.name != "strata::all_reduce" && node.name != "strata::all_gather";
-    if (is_update) step.updates.push_back(update_of(node));
+    if (graph::remote::work_of(node) == graph::remote::Work::kUpdate) {
+      step.updates.push_back(update_of(node));
+    }
   }
   for (size_t r = 0; r < step.traces.size(); ++r) {
     const graph::Trace& trace = *step.traces[r];

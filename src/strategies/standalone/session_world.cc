@@ -1,10 +1,12 @@
 #include "strategies/standalone/session_world.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -16,8 +18,10 @@
 #include "core/checked_size.h"
 #include "core/sha256.h"
 #include "graph/remote/step_check.h"
+#include "graph/remote/step_numbers.h"
 #include "optim/step/shipped_update.h"
 #include "runtime/replica_group.h"
+#include "runtime/sync_batch_norm_paths.h"
 #include "strata/cluster/resolvers.h"
 #include "strata/core/error.h"
 #include "strata/strategies/mirrored_strategy.h"
@@ -118,7 +122,7 @@ bool SessionWorld::agree(bool ready) {
 }
 
 at::Tensor SessionWorld::tensor_of(const State& state, int replica) const {
-  if (state.variable) return state.variable->on_replica(replica).detach();
+  if (state.variable) return state.variable->on_replica(replica);
   return state.replicas[state.spec.shared ? 0 : static_cast<size_t>(replica)];
 }
 
@@ -339,6 +343,43 @@ std::vector<at::Tensor> SessionWorld::inputs_of(const Request& request) const {
   return inputs;
 }
 
+/// Sparse ones come as which rows, and their values.
+void SessionWorld::apply_gradients(const HostWork& work, const std::vector<at::Tensor>& tensors) {
+  const std::vector<int64_t>& variables = update_specs_[work.update].variables;
+  std::vector<at::Tensor> gradients;
+  auto next = tensors.begin();
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const bool sparse = !work.sparse.empty() && work.sparse[i] == 1;
+    gradients.push_back(*next++);
+    if (!sparse) continue;
+    const at::Tensor rows = gradients.back();
+    const at::Tensor& values = *next++;
+    const std::vector<int64_t>& sizes = states_[static_cast<size_t>(variables[i])].spec.sizes;
+    const bool inside = rows.numel() == 0 ||
+                        (rows.min().item<int64_t>() >= 0 && rows.max().item<int64_t>() < sizes[0]);
+    STRATA_CHECK(inside, kInvalidArgument, "[standalone] gradient ", i, " of optimizer ",
+                 work.update, " has a row beyond the ", sizes[0], " of its variable");
+    gradients.back() = at::_sparse_coo_tensor_unsafe(rows, values, sizes);
+  }
+  updates_[work.update]->apply_gradients(gradients, {.weight = work.numbers[0]});
+}
+
+/// All copies of a variable on this server, by one of its replicas.
+void SessionWorld::assign(const HostWork& work, const at::Tensor& value) {
+  State& state = states_[work.update];
+  STRATA_CHECK(state.variable.has_value(), kInvalidArgument, "[standalone] got a value for tensor ",
+               work.update, ", which is no variable");
+  at::Tensor given = value;
+  get_replica_context()->synchronize(
+      "set_variable", &given,
+      [&](const std::vector<void*>& all) {
+        const at::Tensor& first = *static_cast<const at::Tensor*>(all[0]);
+        for (int r = 0; r < replicas(); ++r) state.variable->on_replica(r).detach().copy_(first);
+        state.variable->state()->bump_version();
+      },
+      /*key=*/work.update);
+}
+
 std::vector<at::Tensor> SessionWorld::run_host(const HostWork& work,
                                                const std::vector<at::Tensor>& tensors) {
   const ReplicaContext& replica = *get_replica_context();
@@ -349,9 +390,31 @@ std::vector<at::Tensor> SessionWorld::run_host(const HostWork& work,
     }
     case Work::kAllGather:
       return {replica.all_gather(tensors[0], static_cast<int64_t>(work.numbers[0])).contiguous()};
+    case Work::kMergeMoments: {
+      const detail::Moments merged = detail::merge_moments(
+          &replica, {work.numbers[0], tensors[0].contiguous(), tensors[1].contiguous()});
+      STRATA_CHECK(merged.count > 0, kInvalidArgument,
+                   "[standalone] batch normalization over all replicas: got no elements");
+      return {merged.mean.clone(), merged.m2.clone(), at::scalar_tensor(merged.count, at::kDouble)};
+    }
     case Work::kUpdate:
-      updates_[work.update]->apply_gradients(tensors, {.weight = work.numbers[0]});
+      apply_gradients(work, tensors);
       return {};
+    case Work::kAssign:
+      assign(work, tensors[1]);
+      return {};
+    case Work::kMaskedSteps: {
+      kernels::MaskedLayer layer = *graph::remote::masked_layer(work.numbers);
+      layer.wanted.assign(layer.wanted.size(), false);  // the backward computes it again
+      return kernels::MaskedLayerRun(std::move(layer)).forward(tensors);
+    }
+    case Work::kMaskedStepsBackward: {
+      const kernels::MaskedLayer layer = *graph::remote::masked_layer(work.numbers);
+      const auto given = tensors.begin() + static_cast<std::ptrdiff_t>(layer.num_outputs());
+      kernels::MaskedLayerRun run(layer);
+      run.forward({given, tensors.end()});
+      return run.backward({tensors.begin(), given});
+    }
     case Work::kOperator:
       break;
   }

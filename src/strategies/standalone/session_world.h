@@ -112,6 +112,8 @@ class SessionWorld {
   uint64_t bytes_of_state(const StateSpec& spec) const;
   std::vector<at::Tensor> run_host(const graph::remote::HostWork& work,
                                    const std::vector<at::Tensor>& tensors);
+  void apply_gradients(const graph::remote::HostWork& work, const std::vector<at::Tensor>& tensors);
+  void assign(const graph::remote::HostWork& work, const at::Tensor& value);
   void check_numbers(const Request& request) const;
 
   const WorldLimits limits_;
