@@ -49,7 +49,7 @@ class Optimizer::Impl : public RunObserver,
   std::string why_not_shipped() const override;
   const std::vector<Variable>& shipped_variables() const override { return variables_; }
   double next_rate() const override { return options_.learning_rate(iterations_); }
-  std::vector<std::array<double, 7>> next_numbers(int64_t steps) const override;
+  std::vector<StepNumbers> next_numbers(int64_t steps) const override;
   void advance(int64_t steps) override;
   int64_t finished() const override { return iterations_; }
   void set_finished(int64_t iterations) override { iterations_ = iterations; }
@@ -89,9 +89,13 @@ class Optimizer::Impl : public RunObserver,
   bool clips_norm() const { return options_.clipnorm > 0 || options_.global_clipnorm > 0; }
   bool accumulates() const { return options_.gradient_accumulation_steps > 0; }
   ExtraSlots extras() const { return {.average = options_.use_ema, .accumulator = accumulates()}; }
-  int64_t updates() const {  // that have been finished
-    return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
+  int64_t updates_before(int64_t step) const {
+    return accumulates() ? step / options_.gradient_accumulation_steps : step;
   }
+  bool updates_at(int64_t step) const {  // else it only accumulates
+    return !accumulates() || (step + 1) % options_.gradient_accumulation_steps == 0;
+  }
+  int64_t updates() const { return updates_before(iterations_); }  // that have been finished
   void meet_for_loss_factor(double weight);
   void update_together(int id, const std::vector<at::Tensor>& gradients, double weight);
   std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,

@@ -312,6 +312,30 @@ TEST(TrustedElementsTest, ComeFromTheirOperator) {
       "not one number a channel");
 }
 
+/// libtorch 2.15 ends the process for a memory format that there is not.
+TEST(CallTypesTest, EnumeratorsAreLookedAt) {
+  graph::Layouts layouts;
+  const graph::Trace trace = graph::Tracer::trace(
+      "step", {torch::ones({2})}, [](const Tensors& x) { return Tensors{torch::ones_like(x[0])}; },
+      layouts);
+  for (const char* argument : {"dtype", "layout", "memory_format"}) {
+    RemoteStep step = graph::remote::decode_step(graph::remote::encode_step(
+        trace,
+        [](const graph::Value&) {
+          return graph::remote::StatePlace{0, 0};
+        },
+        [](const graph::Node&) { return 0; }));
+    const std::vector<std::string> names = {"self",   "dtype",      "layout",
+                                            "device", "pin_memory", "memory_format"};
+    const auto place = std::ranges::find(names, argument) - names.begin();
+    ASSERT_EQ(step.graph.nodes[0].arguments.size(), names.size());
+    step.graph.nodes[0].arguments[static_cast<size_t>(place)].number = int64_t{100};
+    expect_error_containing(
+        [&] { graph::remote::check_step(step, {.memory = kMemory, .parts = 100}); },
+        ErrorCode::kInvalidArgument, str_cat("`", argument, "` of another type"));
+  }
+}
+
 TEST(StandaloneMessagesTest, AreWhatTheContractSays) {
   test::ProtoContract step("strata/step_graph.proto");
   step.expect_message<graph::remote::StepGraph>("StepGraph");

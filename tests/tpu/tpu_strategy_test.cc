@@ -141,6 +141,22 @@ std::vector<OptimizerCase> optimizer_cases() {
       {"ClipNorm", make<SGD>(SGDOptions{.learning_rate = 0.05, .clipnorm = 0.1})},
       {"ClipGlobalNorm", make<SGD>(SGDOptions{.learning_rate = 0.05, .global_clipnorm = 0.1})},
       {"ClipValue", make<SGD>(SGDOptions{.learning_rate = 0.05, .clipvalue = 0.02})},
+      {"Average",
+       make<Adam>(AdamOptions{.learning_rate = 0.05, .use_ema = true, .ema_momentum = 0.7})},
+      {"AverageOverwrites", make<SGD>(SGDOptions{.learning_rate = 0.05,
+                                                 .momentum = 0.9,
+                                                 .use_ema = true,
+                                                 .ema_momentum = 0.7,
+                                                 .ema_overwrite_frequency = 2})},
+      {"Accumulation",
+       make<Adam>(AdamOptions{.learning_rate = 0.05, .gradient_accumulation_steps = 2})},
+      {"AccumulationOfAll", make<Nadam>(NadamOptions{.learning_rate = decay,
+                                                     .weight_decay = 0.1,
+                                                     .global_clipnorm = 0.2,
+                                                     .use_ema = true,
+                                                     .ema_momentum = 0.7,
+                                                     .ema_overwrite_frequency = 2,
+                                                     .gradient_accumulation_steps = 2})},
   };
 }
 
@@ -279,12 +295,12 @@ TEST(TpuStrategyTest, WhatCannotBeCompiledIsNamed) {
   const PerReplica<Tensor> x(regression.x);
   const auto unknown = function([](const Tensor& each) { return at::linalg_svdvals(each); });
   expect_error_containing([&] { strategy->run(unknown, x); }, ErrorCode::kUnimplemented, "svd");
-  optimizers::SGD average({regression.weight}, {.learning_rate = 0.1, .use_ema = true});
-  const auto averaged = function([&](const Tensor& each) {
-    average.minimize(at::matmul(each, regression.weight.value()).sum());
+  optimizers::SGD scaling({regression.weight}, {.learning_rate = 0.1, .loss_scale_factor = 128});
+  const auto scaled = function([&](const Tensor& each) {
+    scaling.minimize(at::matmul(each, regression.weight.value()).sum());
   });
-  expect_error_containing([&] { strategy->run(averaged, x); }, ErrorCode::kUnimplemented,
-                          "use_ema");
+  expect_error_containing([&] { strategy->run(scaled, x); }, ErrorCode::kUnimplemented,
+                          "scales the loss");
   expect_error_containing([&] { strategy->run([](const Tensor& each) { return each; }, x); },
                           ErrorCode::kFailedPrecondition, "strata::function");
 }

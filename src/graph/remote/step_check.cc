@@ -276,7 +276,8 @@ class StepCheck {
   void check_by_rule(size_t n, const c10::OperatorHandle& op) {
     const Node& node = graph_.nodes[n];
     std::string why;
-    const auto expected = untrusted::find_call_rule(node.name)(untrusted::CallView(graph_, n), why);
+    const auto expected = untrusted::apply_rule(untrusted::find_call_rule(node.name),
+                                                untrusted::CallView(graph_, n), why);
     if (!expected) {
       refuse(ErrorCode::kInvalidArgument, name_of(n), "got " + why,
              "expected arguments that its operator takes");

@@ -55,7 +55,7 @@ const std::set<std::string_view>& checked_operators() {
       "scalar_tensor", "zeros", "zeros_like",
       // Sums and the like.
       "all", "amax", "amin", "any", "argmax", "argmin", "cumprod", "cumsum", "linalg_vector_norm",
-      "mean", "sum",
+      "mean", "norm", "sum",
       // Products.
       "addmm", "addmv", "baddbmm", "bmm", "mm", "mv",
       // By index; each is checked.

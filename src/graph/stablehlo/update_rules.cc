@@ -1,7 +1,9 @@
 // Updates of strata's optimizers: the formulas of tensor/update_rule.h, with a step's numbers as an array, so that
 // a schedule changes no program.
 #include <array>
+#include <map>
 #include <variant>
+#include <vector>
 
 #include "graph/stablehlo/rules.h"
 #include "strata/core/json.h"
@@ -180,71 +182,144 @@ Array sum_of_squares(const Array& gradient) {
 }
 
 // strata::update_step(numbers, parameters, gradients, slots, rule, options): one step of an optimizer.
-// `numbers`: the learning rate, and the rule's constants; of double. `options`: what multiplies gradients,
-// clipnorm, global_clipnorm, clipvalue, and the weight decay of each parameter.
-void update_step(NodeLowering& node) {
+// `numbers`: optimizers::StepNumbers, of double. `slots`: of each parameter those of the rule, then its average and the
+// gradients that are accumulated, if there are such. `options`: what multiplies gradients, clipnorm, global_clipnorm,
+// clipvalue, whether averages are kept, how many steps accumulate, and the weight decay of each parameter.
+class UpdateStep {
+ public:
+  explicit UpdateStep(NodeLowering& node)
+      : node_(node),
+        rule_(tensor::rule_from_json(Json::parse(node.text(kRule)))),
+        rule_slots_(static_cast<size_t>(tensor::make_rule(rule_)->num_slots())),
+        settings_(node.node().arguments[kOptions].number.toDoubleVector()),
+        numbers_(node.in(kNumbers)) {}
+
+  void lower() {
+    find_gradients();
+    if (accumulates()) accumulate();
+    clip_by_norms();
+    for (size_t k = 0; k < updated_.size(); ++k) update(updated_[k], gradients_[k]);
+    if (averages()) {
+      for (size_t i = 0; i < node_.list(kParameters).size(); ++i) average(i);
+    }
+    for (const auto& [id, array] : values_) node_.write_to(id, array);
+  }
+
+ private:
   enum { kNumbers, kParameters, kGradients, kSlots, kRule, kOptions };
-  enum { kScale, kClipNorm, kGlobalClipNorm, kClipValue, kDecays };
-  const tensor::RuleOptions options = tensor::rule_from_json(Json::parse(node.text(kRule)));
-  const size_t num_slots = static_cast<size_t>(tensor::make_rule(options)->num_slots());
-  const std::vector<double> settings = node.node().arguments[kOptions].number.toDoubleVector();
-  const Array numbers = node.in(kNumbers);
+  enum { kScale, kClipNorm, kGlobalClipNorm, kClipValue, kAverages, kAccumulated, kDecays };
+  enum { kRate = 0, kConstants = 1, kUpdates = 7, kAverageRate = 8, kOverwrites = 9 };
 
-  std::vector<size_t> updated;  // those that have a gradient
-  std::vector<Array> gradients;
-  for (size_t i = 0; i < node.list(kParameters).size(); ++i) {
-    if (node.list(kGradients)[i] == kNoValue) continue;
-    const Value& parameter = node.value_of(node.list(kParameters)[i]);
-    updated.push_back(i);
-    gradients.push_back(convert(node.read(node.list(kGradients)[i]), parameter.dtype) *
-                        settings[kScale]);
+  bool averages() const { return settings_[kAverages] > 0; }
+  bool accumulates() const { return settings_[kAccumulated] > 0; }
+  size_t slots_each() const { return rule_slots_ + (averages() ? 1 : 0) + (accumulates() ? 1 : 0); }
+  ValueId slot(size_t i, size_t s) const { return node_.list(kSlots)[i * slots_each() + s]; }
+  ValueId average_of(size_t i) const { return slot(i, rule_slots_); }
+  ValueId accumulated(size_t i) const { return slot(i, slots_each() - 1); }
+
+  /// As this step has made it so far.
+  Array read(ValueId id) {
+    const auto found = values_.find(id);
+    return found == values_.end() ? node_.read(id) : found->second;
   }
-  std::vector<Array> squares;
-  if (settings[kClipNorm] > 0 || settings[kGlobalClipNorm] > 0) {
-    for (const Array& each : gradients) squares.push_back(sum_of_squares(each));
+  void write(ValueId id, const Array& array) { values_.insert_or_assign(id, array); }
+
+  Array number(int64_t n, at::ScalarType dtype) const {
+    return convert(reshape(slice(numbers_, 0, n, n + 1), {}), dtype);
   }
-  const auto scale = [&](size_t k, const Array& factor) {
-    gradients[k] = gradients[k] * convert(factor, gradients[k].dtype);
-  };
-  if (settings[kGlobalClipNorm] > 0 && !squares.empty()) {
-    Array total = squares[0];
-    for (size_t k = 1; k < squares.size(); ++k) total = total + squares[k];
-    const Array factor = clip_factor(total, settings[kGlobalClipNorm]);
-    for (size_t k = 0; k < gradients.size(); ++k) scale(k, factor);
-  } else if (settings[kClipNorm] > 0) {
-    for (size_t k = 0; k < gradients.size(); ++k) {
-      scale(k, clip_factor(squares[k], settings[kClipNorm]));
+  /// A number that is 1, for elements of `like`.
+  Array holds(int64_t n, const Array& like) const {
+    const Array one = compare("GT", number(n, at::kDouble), number_like(numbers_, 0.5));
+    return broadcast_to(one, like.sizes);
+  }
+  /// `now` where the step updates, else `before`.
+  Array if_updates(const Array& now, const Array& before) const {
+    return accumulates() ? select(holds(kUpdates, now), now, before) : now;
+  }
+
+  void find_gradients() {
+    for (size_t i = 0; i < node_.list(kParameters).size(); ++i) {
+      if (node_.list(kGradients)[i] == kNoValue) continue;
+      const Value& parameter = node_.value_of(node_.list(kParameters)[i]);
+      updated_.push_back(i);
+      gradients_.push_back(convert(node_.read(node_.list(kGradients)[i]), parameter.dtype) *
+                           settings_[kScale]);
     }
   }
 
-  for (size_t k = 0; k < updated.size(); ++k) {
-    const size_t i = updated[k];
-    const ValueId id = node.list(kParameters)[i];
-    const at::ScalarType dtype = node.value_of(id).dtype;
-    const auto number = [&](int64_t n) {
-      return convert(reshape(slice(numbers, 0, n, n + 1), {}), dtype);
+  /// The gradients become the means of what has been accumulated with this step's.
+  void accumulate() {
+    for (size_t k = 0; k < updated_.size(); ++k) {
+      const ValueId id = accumulated(updated_[k]);
+      const Array sum = read(id) + gradients_[k];
+      write(id, if_updates(zeros_like(sum), sum));
+      gradients_[k] = sum * (1 / settings_[kAccumulated]);
+    }
+  }
+
+  void clip_by_norms() {
+    if (gradients_.empty() || (settings_[kClipNorm] <= 0 && settings_[kGlobalClipNorm] <= 0))
+      return;
+    std::vector<Array> squares;
+    for (const Array& each : gradients_) squares.push_back(sum_of_squares(each));
+    const auto scale = [&](Array& gradient, const Array& factor) {
+      gradient = gradient * convert(factor, gradient.dtype);
     };
-    Update update{.parameter = node.read(id),
-                  .gradient = gradients[k],
-                  .slots = {},
-                  .rate = number(0),
-                  .constants = {number(1), number(2), number(3), number(4), number(5), number(6)}};
-    if (settings[kClipValue] > 0) {
-      update.gradient =
-          minimum(maximum(update.gradient, -settings[kClipValue]), settings[kClipValue]);
+    if (settings_[kGlobalClipNorm] > 0) {
+      Array total = squares[0];
+      for (size_t k = 1; k < squares.size(); ++k) total = total + squares[k];
+      const Array factor = clip_factor(total, settings_[kGlobalClipNorm]);
+      for (Array& each : gradients_) scale(each, factor);
+      return;
     }
-    const double decay = settings[kDecays + i];
-    if (decay > 0) update.parameter = update.parameter - update.parameter * decay * update.rate;
-    for (size_t s = 0; s < num_slots; ++s) {
-      update.slots.push_back(node.read(node.list(kSlots)[i * num_slots + s]));
-    }
-    std::visit([&](const auto& rule) { apply(rule, update); }, options);
-    node.write_to(id, update.parameter);
-    for (size_t s = 0; s < num_slots; ++s) {
-      node.write_to(node.list(kSlots)[i * num_slots + s], update.slots[s]);
+    for (size_t k = 0; k < gradients_.size(); ++k) {
+      scale(gradients_[k], clip_factor(squares[k], settings_[kClipNorm]));
     }
   }
-}
+
+  void update(size_t i, const Array& gradient) {
+    const ValueId id = node_.list(kParameters)[i];
+    const at::ScalarType dtype = node_.value_of(id).dtype;
+    Update now{.parameter = read(id),
+               .gradient = gradient,
+               .slots = {},
+               .rate = number(kRate, dtype),
+               .constants = {}};
+    for (size_t c = 0; c < now.constants.size(); ++c) {
+      now.constants[c] = number(kConstants + static_cast<int64_t>(c), dtype);
+    }
+    if (settings_[kClipValue] > 0) {
+      now.gradient = minimum(maximum(now.gradient, -settings_[kClipValue]), settings_[kClipValue]);
+    }
+    const double decay = settings_[kDecays + i];
+    if (decay > 0) now.parameter = now.parameter - now.parameter * decay * now.rate;
+    for (size_t s = 0; s < rule_slots_; ++s) now.slots.push_back(read(slot(i, s)));
+    std::visit([&](const auto& rule) { apply(rule, now); }, rule_);
+    write(id, if_updates(now.parameter, read(id)));
+    for (size_t s = 0; s < rule_slots_; ++s) {
+      write(slot(i, s), if_updates(now.slots[s], read(slot(i, s))));
+    }
+  }
+
+  void average(size_t i) {
+    const ValueId id = node_.list(kParameters)[i];
+    const Array parameter = read(id), before = read(average_of(i));
+    const Array now = towards(before, parameter, number(kAverageRate, parameter.dtype));
+    write(average_of(i), now);
+    write(id, select(holds(kOverwrites, now), now, parameter));
+  }
+
+  NodeLowering& node_;
+  const tensor::RuleOptions rule_;
+  const size_t rule_slots_;
+  const std::vector<double> settings_;
+  const Array numbers_;
+  std::vector<size_t> updated_;  // those that have a gradient
+  std::vector<Array> gradients_;
+  std::map<ValueId, Array> values_;  // that the step has made
+};
+
+void update_step(NodeLowering& node) { UpdateStep(node).lower(); }
 
 }  // namespace
 

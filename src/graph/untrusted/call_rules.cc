@@ -4,6 +4,8 @@
 // has checked them, in the same graph, and that no node writes them.
 #include "graph/untrusted/call_rules.h"
 
+#include <c10/util/Exception.h>
+
 #include "graph/untrusted/rule_tables.h"
 
 namespace strata::graph::untrusted {
@@ -39,10 +41,21 @@ CallRule find_call_rule(std::string_view name) {
   return found == rules.end() ? nullptr : found->second;
 }
 
+std::optional<std::vector<std::optional<ExpectedResult>>> apply_rule(CallRule rule,
+                                                                     const CallView& call,
+                                                                     std::string& why) {
+  try {
+    return rule(call, why);
+  } catch (const c10::Error&) {
+    why = "arguments of another overload";
+    return std::nullopt;
+  }
+}
+
 std::string fault_of_sizes(const Graph& graph, size_t node) {
   const CallRule rule = find_call_rule(graph.nodes[node].name);
   std::string why;
-  return rule == nullptr || rule(CallView(graph, node), why) ? "" : why;
+  return rule == nullptr || apply_rule(rule, CallView(graph, node), why) ? "" : why;
 }
 
 }  // namespace strata::graph::untrusted

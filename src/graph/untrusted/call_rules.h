@@ -56,6 +56,12 @@ using CallRule = std::optional<std::vector<std::optional<ExpectedResult>>> (*)(c
 /// @return nullptr: no rule has that name.
 CallRule find_call_rule(std::string_view name);
 
+/// What `rule` says. One that meets arguments of other types than it expects, those of another overload, refuses
+/// them.
+std::optional<std::vector<std::optional<ExpectedResult>>> apply_rule(CallRule rule,
+                                                                     const CallView& call,
+                                                                     std::string& why);
+
 /// Empty: no rule refuses the node, whose values are as the graph says. Else what it got.
 std::string fault_of_sizes(const Graph& graph, size_t node);
 

@@ -1,11 +1,32 @@
 #include "graph/untrusted/call_types.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Layout.h>
+#include <c10/core/MemoryFormat.h>
 
+#include "graph/saved/saved_parts.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::graph::untrusted {
 namespace {
+
+/// An enumerator, which comes as a number: libtorch takes any for one, and some others end the process.
+bool is_enumerator(const c10::IValue& number, const c10::Type& type) {
+  const c10::Type& inner =
+      type.kind() == c10::TypeKind::OptionalType ? *type.containedType(0) : type;
+  if (!number.isInt()) return true;
+  const int64_t value = number.toInt();
+  switch (inner.kind()) {
+    case c10::TypeKind::MemoryFormatType:
+      return value >= 0 && value < static_cast<int64_t>(at::MemoryFormat::NumOptions);
+    case c10::TypeKind::LayoutType:
+      return value == static_cast<int64_t>(at::kStrided);
+    case c10::TypeKind::ScalarTypeType:
+      return value >= 0 && saved::is_known_dtype(static_cast<uint64_t>(value));
+    default:
+      return true;
+  }
+}
 
 bool fits(const c10::IValue& number, const c10::Type& type) {
   switch (type.kind()) {
@@ -74,7 +95,10 @@ std::string fault_of_call(const Node& node) {
     if (node.arguments[i].kind == Operand::Kind::kValue && node.arguments[i].values.size() != 1) {
       return "has an operand of another number of values";
     }
-    if (!fits(node.arguments[i], *schema.arguments()[i].type())) {
+    const c10::Argument& parameter = schema.arguments()[i];
+    const bool number = node.arguments[i].kind == Operand::Kind::kNumber;
+    if (!fits(node.arguments[i], *parameter.type()) ||
+        (number && !is_enumerator(node.arguments[i].number, *parameter.real_type()))) {
       return str_cat("has an argument `", schema.arguments()[i].name(), "` of another type");
     }
   }

@@ -7,8 +7,12 @@ namespace {
 
 Results as_first(const CallView& call, std::string&) { return {{like(*call.tensor(0))}}; }
 
-/// (number, tensor)
-Results as_second(const CallView& call, std::string&) { return {{like(*call.tensor(1))}}; }
+// remainder(number, tensor)
+Results remainder_of_number(const CallView& call, std::string& why) {
+  const Value& other = *call.tensor(1);
+  if (!is_real(other)) return refused(why, "a tensor of another dtype");
+  return {{like(other)}};
+}
 
 /// isnan and the like.
 Results true_or_false(const CallView& call, std::string&) {
@@ -31,15 +35,30 @@ Results logical_in_place(const CallView& call, std::string& why) {
   return {{like(self)}};
 }
 
-/// Of two tensors, of which one may be a number that was made a tensor: libtorch chooses between their dtypes.
+int category(at::ScalarType dtype) {
+  return at::isFloatingType(dtype) ? 2 : dtype == at::kBool ? 0 : 1;
+}
+
+/// Whether libtorch may choose `dtype` for a result of `a` and `b`: a tensor without dimensions counts only
+/// if it is of a higher category, and may be a number that was made a tensor.
+bool may_be_of(at::ScalarType dtype, const Value& a, const Value& b) {
+  if (a.sizes.empty() == b.sizes.empty()) {
+    const bool numbers = a.sizes.empty() && is_one_of(dtype, {a.dtype, b.dtype});
+    return numbers || dtype == at::promoteTypes(a.dtype, b.dtype);
+  }
+  const Value& number = a.sizes.empty() ? a : b;
+  const Value& tensor = a.sizes.empty() ? b : a;
+  if (category(number.dtype) <= category(tensor.dtype)) return dtype == tensor.dtype;
+  return is_one_of(dtype, {at::promoteTypes(tensor.dtype, number.dtype), at::kFloat});
+}
+
+/// Of two tensors, between whose dtypes libtorch chooses.
 Results of_both(const CallView& call, const Value& a, const Value& b,
                 std::optional<std::vector<int64_t>> sizes, std::string& why) {
   if (!sizes) return refused(why, "sizes that do not fit each other");
   const Value* const result = call.result(0);
   const at::ScalarType dtype = result == nullptr ? a.dtype : result->dtype;
-  if (!is_one_of(dtype, {a.dtype, b.dtype, at::promoteTypes(a.dtype, b.dtype)})) {
-    return refused(why, "another dtype than its operands have");
-  }
+  if (!may_be_of(dtype, a, b)) return refused(why, "another dtype than its operands have");
   return {{ExpectedResult{dtype, *std::move(sizes)}}};
 }
 
@@ -67,6 +86,9 @@ Results reversed_subtraction(const CallView& call, std::string& why) {
 Results floor_divide(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(0);
   const Value* const other = call.tensor(1);
+  if (other == nullptr && !is_real(self) && !call.given(1).isInt()) {
+    return refused(why, "whole numbers and another number");
+  }
   if (other == nullptr) return {{like(self)}};
   return of_both(call, self, *other, broadcast(self.sizes, other->sizes), why);
 }
@@ -98,6 +120,43 @@ Results glu_backward(const CallView& call, std::string& why) {
   return {{like(self)}};
 }
 
+// _prelu_kernel(self, weight)
+Results prelu(const CallView& call, std::string& why) {
+  const Value& self = *call.tensor(0);
+  const Value& weight = *call.tensor(1);
+  if (weight.dtype != self.dtype || !broadcasts_to(weight.sizes, self.sizes)) {
+    return refused(why, "weights that do not fit");
+  }
+  return {{like(self)}};
+}
+
+// _prelu_kernel_backward(gradient, self, weight): both are as large as self
+Results prelu_backward(const CallView& call, std::string& why) {
+  const Value& self = *call.tensor(1);
+  const Value& weight = *call.tensor(2);
+  if (call.tensor(0)->sizes != self.sizes || call.tensor(0)->dtype != self.dtype ||
+      weight.dtype != self.dtype || !broadcasts_to(weight.sizes, self.sizes)) {
+    return refused(why, "a gradient or weights that do not fit");
+  }
+  return {{like(self), like(self)}};
+}
+
+// log_sigmoid_forward(self): and what its backward needs
+Results log_sigmoid(const CallView& call, std::string&) {
+  return {{like(*call.tensor(0)), like(*call.tensor(0))}};
+}
+
+// log_sigmoid_backward(gradient, self, buffer)
+Results log_sigmoid_backward(const CallView& call, std::string& why) {
+  const Value& self = *call.tensor(1);
+  for (const size_t argument : {0, 2}) {
+    if (call.tensor(argument)->sizes != self.sizes || call.tensor(argument)->dtype != self.dtype) {
+      return refused(why, "a gradient that does not fit");
+    }
+  }
+  return {{like(self)}};
+}
+
 // native_dropout(input, p, train?)
 Results native_dropout(const CallView& call, std::string&) {
   const Value& input = *call.tensor(0);
@@ -117,8 +176,12 @@ Results native_dropout_backward(const CallView& call, std::string& why) {
 
 const RuleTable& elementwise_rules() {
   static const RuleTable rules = {
+      {"aten::_prelu_kernel", prelu},
+      {"aten::_prelu_kernel_backward", prelu_backward},
       {"aten::abs", as_first},
       {"aten::abs_", as_first},
+      {"aten::celu", as_first},
+      {"aten::celu_", as_first},
       {"aten::flip", as_first},
       {"aten::floor_divide", floor_divide},
       {"aten::glu_backward", glu_backward},
@@ -130,6 +193,8 @@ const RuleTable& elementwise_rules() {
       {"aten::hardtanh_backward", backward},
       {"aten::isinf", true_or_false},
       {"aten::isnan", true_or_false},
+      {"aten::log_sigmoid_backward", log_sigmoid_backward},
+      {"aten::log_sigmoid_forward", log_sigmoid},
       {"aten::logical_and", logical},
       {"aten::logical_and_", logical_in_place},
       {"aten::logical_not", true_or_false},
@@ -144,7 +209,7 @@ const RuleTable& elementwise_rules() {
       {"aten::native_dropout_backward", native_dropout_backward},
       {"aten::relu", as_first},
       {"aten::relu_", as_first},
-      {"aten::remainder.Scalar_Tensor", as_second},
+      {"aten::remainder.Scalar_Tensor", remainder_of_number},
       {"aten::roll", as_first},
       {"aten::rsub.Tensor", reversed_subtraction},
       {"aten::where", where},

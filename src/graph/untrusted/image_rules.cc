@@ -44,6 +44,39 @@ Results padding_backward(const CallView& call, std::string& why) {
   return {{like(self)}};
 }
 
+/// `[..., channels, rows, columns]` with `factor` times the rows and columns.
+Results pixel_shuffle(const CallView& call, std::string& why) {
+  const Value& self = *call.tensor(0);
+  const int64_t factor = call.given(1).toInt();
+  const size_t count = self.sizes.size();
+  if (count < 3 || factor < 1 || factor > 1024 || self.sizes[count - 3] % (factor * factor) != 0) {
+    return refused(why, "channels that cannot be made rows and columns");
+  }
+  std::vector<int64_t> sizes = self.sizes;
+  sizes[count - 3] /= factor * factor;
+  for (const size_t d : {count - 2, count - 1}) {
+    if (__builtin_mul_overflow(sizes[d], factor, &sizes[d]))
+      return refused(why, "too large a size");
+  }
+  return {{ExpectedResult{self.dtype, std::move(sizes)}}};
+}
+
+Results pixel_unshuffle(const CallView& call, std::string& why) {
+  const Value& self = *call.tensor(0);
+  const int64_t factor = call.given(1).toInt();
+  const size_t count = self.sizes.size();
+  if (count < 3 || factor < 1 || factor > 1024 || self.sizes[count - 2] % factor != 0 ||
+      self.sizes[count - 1] % factor != 0) {
+    return refused(why, "rows and columns that cannot be made channels");
+  }
+  std::vector<int64_t> sizes = self.sizes;
+  for (const size_t d : {count - 2, count - 1}) sizes[d] /= factor;
+  if (__builtin_mul_overflow(sizes[count - 3], factor * factor, &sizes[count - 3])) {
+    return refused(why, "too large a size");
+  }
+  return {{ExpectedResult{self.dtype, std::move(sizes)}}};
+}
+
 /// Factors from the argument `first` on: absent, or such that places computed by them are numbers.
 bool are_factors(const CallView& call, size_t first) {
   for (size_t i = first; i < call.num_arguments(); ++i) {
@@ -64,8 +97,8 @@ template <size_t kDimensions>
 Results resizing(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(0);
   const std::vector<int64_t> size = call.integers(1);
-  if (!is_image(self.sizes, kDimensions) || size.size() != kDimensions ||
-      !(is_real(self) || self.dtype == at::kByte) || !are_factors(call, 2)) {
+  if (!is_image(self.sizes, kDimensions) || size.size() != kDimensions || !is_real(self) ||
+      !are_factors(call, 2)) {
     return refused(why, "sizes or factors that do not fit");
   }
   std::vector<int64_t> sizes(self.sizes.begin(), self.sizes.begin() + 2);
@@ -101,6 +134,8 @@ const RuleTable& image_rules() {
       {"aten::_upsample_nearest_exact2d_backward", resizing_backward<2>},
       {"aten::_upsample_nearest_exact3d", resizing<3>},
       {"aten::_upsample_nearest_exact3d_backward", resizing_backward<3>},
+      {"aten::pixel_shuffle", pixel_shuffle},
+      {"aten::pixel_unshuffle", pixel_unshuffle},
       {"aten::reflection_pad1d_backward", padding_backward},
       {"aten::reflection_pad2d", padding},
       {"aten::reflection_pad2d_backward", padding_backward},

@@ -52,6 +52,9 @@ Results index_select(const CallView& call, std::string& why) {
   return {{ExpectedResult{self.dtype, std::move(sizes)}}};
 }
 
+// _index_put_impl_(self, indices, values, accumulate, unsafe): checks each index; `unsafe` is for GPUs.
+Results index_put(const CallView& call, std::string&) { return {{like(*call.tensor(0))}}; }
+
 // masked_fill(self, mask, value)
 Results masked_fill(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(0);
@@ -67,8 +70,11 @@ Results masked_fill(const CallView& call, std::string& why) {
 
 const RuleTable& index_rules() {
   static const RuleTable rules = {
-      {"aten::embedding", embedding},       {"aten::embedding_dense_backward", embedding_backward},
-      {"aten::index_select", index_select}, {"aten::masked_fill", masked_fill},
+      {"aten::_index_put_impl_", index_put},
+      {"aten::embedding", embedding},
+      {"aten::embedding_dense_backward", embedding_backward},
+      {"aten::index_select", index_select},
+      {"aten::masked_fill", masked_fill},
       {"aten::masked_fill_", masked_fill},
   };
   return rules;

@@ -45,6 +45,18 @@ Results binary_cross_entropy(const CallView& call, std::string& why) {
   return loss_of_pair<3>(call, why);
 }
 
+// binary_cross_entropy_with_logits(self, target, weight?, pos_weight?, reduction)
+Results binary_cross_entropy_with_logits(const CallView& call, std::string& why) {
+  for (const size_t argument : {2, 3}) {
+    const Value* const weight = call.tensor(argument);
+    if (weight != nullptr && (weight->dtype != call.tensor(0)->dtype ||
+                              !broadcasts_to(weight->sizes, call.tensor(0)->sizes))) {
+      return refused(why, "weights that do not fit");
+    }
+  }
+  return loss_of_pair<4>(call, why);
+}
+
 // binary_cross_entropy_backward(gradient, self, target, weight?, reduction)
 Results binary_cross_entropy_backward(const CallView& call, std::string& why) {
   const Value* const weight = call.tensor(3);
@@ -158,6 +170,7 @@ const RuleTable& loss_rules() {
   static const RuleTable rules = {
       {"aten::binary_cross_entropy", binary_cross_entropy},
       {"aten::binary_cross_entropy_backward", binary_cross_entropy_backward},
+      {"aten::binary_cross_entropy_with_logits", binary_cross_entropy_with_logits},
       {"aten::huber_loss", loss_of_pair<2>},
       {"aten::huber_loss_backward", loss_of_pair_backward<3>},
       {"aten::mse_loss", loss_of_pair<2>},

@@ -48,6 +48,16 @@ Results variance(const CallView& call, std::string& why) {
   return reduced(call, dimensions_of(call, 1), call.flag(3), why);
 }
 
+// max and min: (self), (self, dim, keepdim)
+Results extreme(const CallView& call, std::string& why) {
+  const Value& self = *call.tensor(0);
+  if (call.num_arguments() == 1) return {{ExpectedResult{self.dtype, {}}}};
+  if (call.num_arguments() != 3) return refused(why, "arguments of another overload");
+  const auto sizes = without(self, {call.given(1).toInt()}, call.flag(2));
+  if (!sizes) return refused(why, "a dimension that its tensor does not have");
+  return {{ExpectedResult{self.dtype, *sizes}, ExpectedResult{at::kLong, *sizes}}};
+}
+
 // prod(self, dtype?) and (self, dim, keepdim, dtype?)
 Results product(const CallView& call, std::string& why) {
   const bool of_one = call.num_arguments() == 4;
@@ -60,10 +70,8 @@ Results product(const CallView& call, std::string& why) {
 
 const RuleTable& reduction_rules() {
   static const RuleTable rules = {
-      {"aten::logsumexp", logsumexp},
-      {"aten::prod", product},
-      {"aten::std", variance},
-      {"aten::var", variance},
+      {"aten::logsumexp", logsumexp}, {"aten::max", extreme},  {"aten::min", extreme},
+      {"aten::prod", product},        {"aten::std", variance}, {"aten::var", variance},
   };
   return rules;
 }

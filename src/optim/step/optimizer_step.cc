@@ -203,9 +203,8 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
     for (const Contribution* each : local_parts) weight += each->weight;
   }
   const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
-  const int64_t steps = options_.gradient_accumulation_steps;
   const int64_t frequency = options_.ema_overwrite_frequency;
-  updates_now_ = !accumulates() || (iterations_ + 1) % steps == 0;
+  updates_now_ = updates_at(iterations_);
   finite_ = true;
   if (carried_.defined()) {
     next_carried_ = rule_->next_scalar_state(carried_.item<double>(), updates());

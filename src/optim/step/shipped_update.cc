@@ -53,25 +53,32 @@ std::string Optimizer::Impl::why_not_shipped() const {
   return "";
 }
 
-std::vector<std::array<double, 7>> Optimizer::Impl::next_numbers(int64_t steps) const {
-  std::vector<std::array<double, 7>> rows;
+std::vector<StepNumbers> Optimizer::Impl::next_numbers(int64_t steps) const {
+  const int64_t frequency = options_.ema_overwrite_frequency;
+  std::vector<StepNumbers> rows;
   double carried = carried_.defined() ? carried_.item<double>() : 0;
   for (int64_t step = iterations_; step < iterations_ + steps; ++step) {
-    if (carried_.defined()) carried = rule_->next_scalar_state(carried, step);
+    const int64_t updates = updates_before(step);
+    const double next = carried_.defined() ? rule_->next_scalar_state(carried, updates) : carried;
     const tensor::PreparedStep prepared =
         rule_->prepare({.learning_rate = options_.learning_rate(step),
-                        .iteration = step,
-                        .scalar_state = carried});
-    std::array<double, 7>& row = rows.emplace_back();
+                        .iteration = updates,
+                        .scalar_state = next});
+    if (updates_at(step)) carried = next;
+    StepNumbers& row = rows.emplace_back();
     row[0] = prepared.learning_rate;
     std::ranges::copy(prepared.constants, row.begin() + 1);
+    row[7] = updates_at(step) ? 1 : 0;
+    row[8] = updates == 0 ? 1 : 1 - options_.ema_momentum;
+    row[9] = frequency > 0 && (updates + 1) % frequency == 0 ? 1 : 0;
   }
   return rows;
 }
 
 void Optimizer::Impl::advance(int64_t steps) {
   for (int64_t step = iterations_; carried_.defined() && step < iterations_ + steps; ++step) {
-    carried_.fill_(rule_->next_scalar_state(carried_.item<double>(), step));
+    if (!updates_at(step)) continue;
+    carried_.fill_(rule_->next_scalar_state(carried_.item<double>(), updates_before(step)));
   }
   iterations_ += steps;
 }

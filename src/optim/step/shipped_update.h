@@ -14,6 +14,11 @@
 
 namespace strata::optimizers {
 
+/// What one step needs to know: the learning rate, the six constants of PreparedStep, whether the step updates
+/// (1; 0: it only accumulates), how much of the weights enters their average, and whether the average becomes the
+/// weights (1).
+using StepNumbers = std::array<double, 10>;
+
 /// An optimizer as another process makes it again: the update of a step that is sent there is a call
 /// of one of these.
 class STRATA_API ShippedUpdate : public graph::HostSubject {
@@ -25,8 +30,8 @@ class STRATA_API ShippedUpdate : public graph::HostSubject {
   virtual std::string why_not_shipped() const = 0;
   /// The rate of the next step.
   virtual double next_rate() const = 0;
-  /// What the next `steps` steps need, a row each: the learning rate, then PreparedStep's constants.
-  virtual std::vector<std::array<double, 7>> next_numbers(int64_t steps) const = 0;
+  /// Of the next `steps` steps.
+  virtual std::vector<StepNumbers> next_numbers(int64_t steps) const = 0;
   /// Counts `steps` steps, which were made elsewhere, with what the rule keeps beside its slots.
   virtual void advance(int64_t steps) = 0;
   virtual int64_t finished() const = 0;  ///< Optimizer::iterations.

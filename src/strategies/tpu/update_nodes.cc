@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "graph/fake.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
-#include "tensor/rule_json.h"
-#include "tensor/update_rule.h"
 
 namespace strata::tpu {
 namespace {
@@ -44,15 +43,6 @@ bool is_captured(const Value& value) {
 
 void refuse(const std::string& step, const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::kUnimplemented, str_cat("[tpu_strategy] ", step, ": ", what, "; ", hint));
-}
-
-/// What the program of a step does not do for an optimizer; empty: nothing is missing.
-std::string missing_option(const ShippedUpdate& update, const Json& options) {
-  std::string why = update.why_not_shipped();
-  const Json& common = options.at("common");
-  if (common.at("use_ema").as_bool()) why = "it keeps a moving average of the weights (use_ema)";
-  if (common.at("gradient_accumulation_steps").as_int() > 0) why = "it accumulates gradients";
-  return why;
 }
 
 class Rewriting {
@@ -97,7 +87,7 @@ class Rewriting {
 
   void add_update(const Node& node, std::shared_ptr<ShippedUpdate> update) {
     const Json options = update->shipped_options();
-    if (const std::string why = missing_option(*update, options); !why.empty()) {
+    if (const std::string why = update->why_not_shipped(); !why.empty()) {
       refuse(graph().name, str_cat("got ", node.name, ", and ", why),
              "leave that out, or train with MirroredStrategy");
     }
@@ -109,13 +99,15 @@ class Rewriting {
     }
     const double weight = node.arguments[1].number.toDoubleVector().at(0);
     const Json& common = options.at("common");
-    std::vector<double> settings = {weight > 0 ? 1 / (weight * static_cast<double>(replicas_)) : 1,
-                                    common.at("clipnorm").as_double(),
-                                    common.at("global_clipnorm").as_double(),
-                                    common.at("clipvalue").as_double()};
+    std::vector<double> settings = {
+        weight > 0 ? 1 / (weight * static_cast<double>(replicas_)) : 1,
+        common.at("clipnorm").as_double(),
+        common.at("global_clipnorm").as_double(),
+        common.at("clipvalue").as_double(),
+        common.at("use_ema").as_bool() ? 1.0 : 0.0,
+        static_cast<double>(common.at("gradient_accumulation_steps").as_int())};
     const auto slots = update->shipped_slots();
-    const auto per_variable = static_cast<size_t>(
-        tensor::make_rule(tensor::rule_from_json(options.at("rule")))->num_slots());
+    const size_t per_variable = slots.size() / variables.size();
     std::vector<ValueId> parameters, gradients, states;
     for (size_t i = 0; i < variables.size(); ++i) {
       parameters.push_back(parameter(variables[i]));
@@ -126,8 +118,10 @@ class Rewriting {
         states.push_back(slot(slots.at(index).second, index));
       }
     }
-    graph().inputs.push_back(
-        add_value({.kind = ValueKind::kInput, .dtype = at::kDouble, .sizes = {7}, .strides = {1}}));
+    graph().inputs.push_back(add_value({.kind = ValueKind::kInput,
+                                        .dtype = at::kDouble,
+                                        .sizes = {std::tuple_size_v<optimizers::StepNumbers>},
+                                        .strides = {1}}));
     Node made{.name = "strata::update_step",
               .arguments = {{.kind = Operand::Kind::kValue, .values = {graph().inputs.back()}},
                             list_of(parameters),
