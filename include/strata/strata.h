@@ -1,8 +1,9 @@
 #pragma once
 
-// Everything, for programs, but SyncBatchNorm: it is a torch::nn module, and libtorch's headers for
-// these take 8 s of a compilation. Include strata/runtime/sync_batch_norm.h for it, and of libtorch
-// what the program uses of it: <torch/torch.h>, or one module or function (<ATen/ops/relu.h>).
+// Everything, for programs, but what takes long to compile: SyncBatchNorm (a torch::nn module, whose headers
+// take 8 s; strata/runtime/sync_batch_norm.h), and graphs as such, to be looked at, exported or loaded (1.5 s;
+// strata/graph/graph.h, inference.h, onnx.h, saved_graph.h). Include of libtorch what the program uses of
+// it: <torch/torch.h>, or one module or function (<ATen/ops/relu.h>).
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
@@ -43,10 +44,6 @@
 #include "strata/data/tf_example.h"
 #include "strata/data/tf_record.h"
 #include "strata/graph/function.h"
-#include "strata/graph/graph.h"
-#include "strata/graph/inference.h"
-#include "strata/graph/onnx.h"
-#include "strata/graph/saved_graph.h"
 #include "strata/graph/structure.h"
 #include "strata/interop/distributed_data_parallel.h"
 #include "strata/interop/torch_data.h"

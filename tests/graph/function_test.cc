@@ -1,5 +1,6 @@
 // strata::function on one thread: what replays do is what the function does.
 #include "strata/graph/function.h"
+#include "strata/graph/graph.h"
 
 #include <torch/torch.h>
 

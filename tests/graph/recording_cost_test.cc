@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "strata/graph/function.h"
+#include "strata/graph/graph.h"
 #include "strata/keras/applications.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"

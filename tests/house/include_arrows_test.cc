@@ -288,7 +288,10 @@ TEST(IncludeArrowsTest, LetsPassWhatIsAllowed) {
 }
 
 TEST(IncludeArrowsTest, TheUmbrellaHeaderHasEveryPublicHeader) {
-  constexpr auto kLeftOut = "strata/runtime/sync_batch_norm.h";  // for its weight
+  const std::set<std::string> left_out = {// for their weight
+                                          "strata/graph/graph.h", "strata/graph/inference.h",
+                                          "strata/graph/onnx.h", "strata/graph/saved_graph.h",
+                                          "strata/runtime/sync_batch_norm.h"};
   const fs::path folder = fs::path(test::source_path()) / "include";
   std::set<std::string> listed;
   for (const auto& include : includes_of(read_file(folder / "strata/strata.h")))
@@ -296,7 +299,9 @@ TEST(IncludeArrowsTest, TheUmbrellaHeaderHasEveryPublicHeader) {
   std::set<std::string> there;
   for (const auto& entry : fs::recursive_directory_iterator(folder / "strata")) {
     const auto path = fs::relative(entry.path(), folder).generic_string();
-    if (path.ends_with(".h") && path != "strata/strata.h" && path != kLeftOut) there.insert(path);
+    if (path.ends_with(".h") && path != "strata/strata.h" && !left_out.contains(path)) {
+      there.insert(path);
+    }
   }
   EXPECT_EQ(listed, there) << "make format writes it anew";
 }

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "strata/core/export.h"
-#include "strata/graph/graph.h"
 #include "strata/graph/structure.h"
 
 namespace strata {
@@ -32,6 +31,8 @@ struct FunctionOptions {
 };
 
 namespace graph {
+
+struct Graph;  // strata/graph/graph.h
 
 /// When a FunctionCore records, and what it does with a step that cannot be recorded. The default is
 /// strata::function's; keras's `fit` has another.
