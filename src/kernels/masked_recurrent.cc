@@ -53,6 +53,8 @@ std::optional<MaskedOutputs> masked_steps(const AllSteps& all_steps, const Maske
 
 namespace {
 
+constexpr size_t kWeights = 4;  // kernel, recurrent, bias, recurrent bias
+
 /// Nothing counts: outputs are zeros, the states stay.
 MaskedOutputs hidden_steps(const MaskedInputs& inputs, const ShownSteps& steps,
                            const MaskedOptions& options) {
@@ -85,8 +87,36 @@ AllSteps steps_of(const Tensors& weights) {
 
 }  // namespace
 
+std::vector<double> MaskedLayer::numbers() const {
+  std::vector<double> all = {static_cast<double>(num_states), options.sequence ? 1.0 : 0.0,
+                             options.zero_output ? 1.0 : 0.0};
+  for (const bool each : wanted) all.push_back(each ? 1 : 0);
+  return all;
+}
+
+std::optional<MaskedLayer> MaskedLayer::of_numbers(const std::vector<double>& numbers) {
+  constexpr size_t kSettings = 3;
+  if (numbers.size() < kSettings || (numbers[0] != 1 && numbers[0] != 2)) return std::nullopt;
+  const auto states = static_cast<size_t>(numbers[0]);
+  const bool flags = std::all_of(numbers.begin() + 1, numbers.end(),
+                                 [](double each) { return each == 0 || each == 1; });
+  if (!flags || numbers.size() != kSettings + 1 + states + kWeights) return std::nullopt;
+  MaskedLayer layer{.options = {.sequence = numbers[1] == 1, .zero_output = numbers[2] == 1},
+                    .num_states = states,
+                    .wanted = {}};
+  for (size_t i = kSettings; i < numbers.size(); ++i) layer.wanted.push_back(numbers[i] == 1);
+  return layer;
+}
+
+Tensors masked_backward(const MaskedLayer& layer, const Tensors& tensors) {
+  const auto given = tensors.begin() + static_cast<std::ptrdiff_t>(layer.num_outputs());
+  MaskedLayerRun run(layer);
+  run.forward({given, tensors.end()});
+  return run.backward({tensors.begin(), given});
+}
+
 Tensors MaskedLayerRun::forward(const Tensors& given) {
-  constexpr size_t kBeforeStates = 3, kWeights = 4;
+  constexpr size_t kBeforeStates = 3;
   const bool differentiates = std::ranges::find(layer_.wanted, true) != layer_.wanted.end();
   const at::AutoGradMode mode(differentiates);
   // Rows, states and weights, in the order of `wanted`.

@@ -57,6 +57,10 @@ struct MaskedLayer {
 
   size_t num_gates() const { return num_states == 2 ? 4 : 3; }
   size_t num_outputs() const { return num_states + (options.sequence ? 2 : 1); }
+
+  /// The layer as numbers, and back; nothing: they are of none.
+  std::vector<double> numbers() const;
+  static STRATA_API std::optional<MaskedLayer> of_numbers(const std::vector<double>& numbers);
 };
 
 /// One run of it. Threads: one at a time.
@@ -78,5 +82,10 @@ class STRATA_API MaskedLayerRun {
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> leaves_;
 };
+
+/// The backward by itself, which computes the forward again.
+/// @param tensors  The gradients of what forward gave, then what it was given.
+STRATA_API std::vector<at::Tensor> masked_backward(const MaskedLayer& layer,
+                                                   const std::vector<at::Tensor>& tensors);
 
 }  // namespace strata::kernels

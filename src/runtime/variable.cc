@@ -130,11 +130,9 @@ void write_elsewhere(VariableState& variable, const ReplicaContext& replica, Wri
     const bool mean = aggregation == VariableAggregation::kMean;
     request.value = replica.all_reduce(mean ? ReduceOp::kMean : ReduceOp::kSum, request.value);
   }
-  if (!variable.has_bound_storage()) {
-    return apply(variable.replicas()[static_cast<size_t>(replica.local_replica())], request);
-  }
-  const at::Tensor value =
-      variable.replicas()[static_cast<size_t>(replica.local_replica())].detach().clone();
+  const at::Tensor& own = variable.replicas()[static_cast<size_t>(replica.local_replica())];
+  if (!variable.has_bound_storage()) return apply(own, request);
+  const at::Tensor value = own.detach().clone();
   apply(value, request);
   detail::set_in_step(variable, replica, value);
 }

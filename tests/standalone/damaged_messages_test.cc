@@ -12,7 +12,6 @@
 #include "core/thread.h"
 #include "graph/host_call.h"
 #include "graph/remote/step_check.h"
-#include "graph/remote/step_numbers.h"
 #include "graph/remote/step_run.h"
 #include "graph/tracer.h"
 #include "kernels/attention.h"
@@ -146,13 +145,10 @@ class RecordedStep {
   }
 
   static Tensors run_masked(const HostWork& work, const Tensors& tensors) {
-    const kernels::MaskedLayer layer = *graph::remote::masked_layer(work.numbers);
-    const bool backward = work.work == Work::kMaskedStepsBackward;
-    const auto given =
-        tensors.begin() + (backward ? static_cast<std::ptrdiff_t>(layer.num_outputs()) : 0);
-    kernels::MaskedLayerRun run(layer);
-    const Tensors outputs = run.forward({given, tensors.end()});
-    return backward ? run.backward({tensors.begin(), given}) : outputs;
+    const kernels::MaskedLayer layer = *kernels::MaskedLayer::of_numbers(work.numbers);
+    return work.work == Work::kMaskedStepsBackward
+               ? kernels::masked_backward(layer, tensors)
+               : kernels::MaskedLayerRun(layer).forward(tensors);
   }
 
   /// Layers with operators and nodes of ours, where these apply, and others of libtorch's with a rule.

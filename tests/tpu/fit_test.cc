@@ -62,6 +62,14 @@ data::Dataset rows(int64_t count, at::ScalarType dtype) {
   return data::Dataset::from_tensor_slices(data::Example{x.to(dtype), y}).batch(16);
 }
 
+/// float64 by two libraries.
+void expect_same(const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& on_cores) {
+  ASSERT_EQ(weights.size(), on_cores.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_LE((weights[i] - on_cores[i]).abs().max().item<double>(), 1e-12) << i;
+  }
+}
+
 TEST(TpuFitTest, HasTheWeightsAndLogsOfMirroredStrategy) {
   STRATA_NEEDS_PJRT_PLUGIN();
   const auto run = [](Strategy& strategy) {
@@ -75,10 +83,7 @@ TEST(TpuFitTest, HasTheWeightsAndLogsOfMirroredStrategy) {
   TPUStrategy other = fit_on_cores();
   const auto [weights, logs] = run(one);
   const auto [weights_on_cores, logs_on_cores] = run(other);
-  ASSERT_EQ(weights.size(), weights_on_cores.size());
-  for (size_t i = 0; i < weights.size(); ++i) {
-    EXPECT_LE((weights[i] - weights_on_cores[i]).abs().max().item<double>(), 1e-12) << i;
-  }
+  expect_same(weights, weights_on_cores);
   ASSERT_EQ(logs.size(), logs_on_cores.size());
   for (const auto& [name, values] : logs) {
     for (size_t epoch = 0; epoch < values.size(); ++epoch) {
@@ -142,11 +147,7 @@ TEST(TpuFitTest, RecurrentLayersBehindAMask) {
   };
   MirroredStrategy one = fit_here();
   TPUStrategy other = fit_on_cores();
-  const auto weights = run(one), on_cores = run(other);
-  ASSERT_EQ(weights.size(), on_cores.size());
-  for (size_t i = 0; i < weights.size(); ++i) {
-    EXPECT_LE((weights[i] - on_cores[i]).abs().max().item<double>(), 1e-12) << i;
-  }
+  expect_same(run(one), run(other));
 }
 
 /// Convolutions, batch normalization over all replicas, pooling.
@@ -178,11 +179,7 @@ TEST(TpuFitTest, ConvolutionsAndSynchronizedBatchNormalization) {
   };
   MirroredStrategy one = fit_here();
   TPUStrategy other = fit_on_cores();
-  const auto weights = run(one), on_cores = run(other);
-  ASSERT_EQ(weights.size(), on_cores.size());
-  for (size_t i = 0; i < weights.size(); ++i) {
-    EXPECT_LE((weights[i] - on_cores[i]).abs().max().item<double>(), 1e-12) << i;
-  }
+  expect_same(run(one), run(other));
 }
 
 TEST(TpuFitTest, ALoopOnTheCoresHasTheBitsOfSingleSteps) {

@@ -18,10 +18,10 @@
 #include "core/checked_size.h"
 #include "graph/fake.h"
 #include "graph/operator_of.h"
-#include "graph/remote/step_numbers.h"
 #include "graph/remote/step_operators.h"
 #include "graph/untrusted/call_rules.h"
 #include "graph/untrusted/call_types.h"
+#include "kernels/masked_recurrent.h"
 #include "strata/core/error.h"
 
 namespace strata::graph::remote {
@@ -494,11 +494,7 @@ class StepCheck {
       require(!__builtin_mul_overflow(sizes[axis], world_.replicas, &sizes[axis]), name_of(n),
               "a result that is too large");
     }
-    const ValueId id = results[0];
-    if (id == kNoValue) return spend(bytes_of(dtype, sizes));
-    require(value(id).dtype == dtype && value(id).sizes == sizes, name_of(n),
-            "a result of another size");
-    accept_new(n, id, dtype, sizes);
+    accept_list(n, dtype, {sizes});
   }
 
   static bool is_gradient(const Value& gradient, const StepWorld::Parameter& parameter) {
@@ -529,17 +525,7 @@ class StepCheck {
               name_of(n), "what is not one number a channel");
     }
     require(step_.work[n].numbers[0] >= 0, name_of(n), "a negative number of elements");
-    for (size_t i = 0; i < results.size(); ++i) {
-      const std::vector<int64_t> sizes = i < 2 ? channels : std::vector<int64_t>{};
-      const ValueId id = results[i];
-      if (id == kNoValue) {
-        spend(bytes_of(at::kDouble, sizes));
-        continue;
-      }
-      require(value(id).dtype == at::kDouble && value(id).sizes == sizes, name_of(n),
-              "a result of another size");
-      accept_new(n, id, at::kDouble, sizes);
-    }
+    accept_list(n, at::kDouble, {channels, channels, {}});
   }
 
   /// A recurrent layer behind a mask, or its backward.
@@ -548,7 +534,7 @@ class StepCheck {
     const HostWork& work = step_.work[n];
     const bool backward = work.work == Work::kMaskedStepsBackward;
     const std::vector<ValueId>& tensors = list_of(n);
-    const auto layer = masked_layer(work.numbers);
+    const auto layer = kernels::MaskedLayer::of_numbers(work.numbers);
     require(layer.has_value(), name_of(n), "numbers that no recurrent layer has");
     const size_t outputs = layer->num_outputs();
     const size_t first = backward ? outputs : 0;
@@ -605,22 +591,22 @@ class StepCheck {
     }
     // What a run keeps of each row and gate.
     spend(bytes_of(at::kFloat, {rows.sizes[0] + state.sizes[0], 2 * columns}));
-    accept_list(n, results);
+    accept_list(n, at::kFloat, results);
   }
 
-  /// The results of a node that is no operator: floats of those sizes.
-  void accept_list(size_t n, const std::vector<std::vector<int64_t>>& sizes) {
+  /// The results of a node that is no operator, of those sizes.
+  void accept_list(size_t n, at::ScalarType dtype, const std::vector<std::vector<int64_t>>& sizes) {
     const std::vector<ValueId>& results = graph_.nodes[n].results[0].values;
     require(results.size() == sizes.size(), name_of(n), "another number of results");
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i] == kNoValue) {
-        spend(bytes_of(at::kFloat, sizes[i]));
+        spend(bytes_of(dtype, sizes[i]));
         continue;
       }
       const Value& made = value(results[i]);
-      require(made.dtype == at::kFloat && made.sizes == sizes[i], name_of(n),
+      require(made.dtype == dtype && made.sizes == sizes[i], name_of(n),
               "a result of another size");
-      accept_new(n, results[i], at::kFloat, sizes[i]);
+      accept_new(n, results[i], dtype, sizes[i]);
     }
   }
 

@@ -36,6 +36,12 @@ class CallView {
   const c10::IValue& given(size_t argument) const { return node_.arguments[argument].number; }
   bool flag(size_t argument) const { return given(argument).toBool(); }
   std::vector<int64_t> integers(size_t argument) const { return given(argument).toIntVector(); }
+  /// One number stands for `count` times the same.
+  std::vector<int64_t> integers(size_t argument, size_t count) const {
+    std::vector<int64_t> numbers = integers(argument);
+    if (numbers.size() == 1) numbers.resize(count, numbers[0]);
+    return numbers;
+  }
 
  private:
   const Value* value_of(ValueId id) const;

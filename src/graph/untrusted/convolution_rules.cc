@@ -24,11 +24,7 @@ std::optional<Convolution> convolution_of(const CallView& call, const Value& inp
     return std::nullopt;
   }
   const size_t spatial = dimensions - 2;
-  const auto list = [&](size_t argument) {
-    std::vector<int64_t> numbers = call.integers(argument);
-    if (numbers.size() == 1) numbers.resize(spatial, numbers[0]);
-    return numbers;
-  };
+  const auto list = [&](size_t argument) { return call.integers(argument, spatial); };
   const std::vector<int64_t> stride = list(first), padding = list(first + 1),
                              dilation = list(first + 2), more = list(first + 4);
   const bool transposed = call.flag(first + 3);

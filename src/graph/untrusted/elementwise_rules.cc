@@ -96,22 +96,18 @@ Results floor_divide(const CallView& call, std::string& why) {
 /// A backward: (gradient, self, ...) of the same sizes.
 Results backward(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(1);
-  if (call.tensor(0)->sizes != self.sizes || call.tensor(0)->dtype != self.dtype) {
-    return refused(why, "a gradient that does not fit");
-  }
+  if (!are_alike(*call.tensor(0), self)) return refused(why, "a gradient that does not fit");
   return {{like(self)}};
 }
 
 // glu_backward(gradient, self, dim)
 Results glu_backward(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(1);
-  const auto count = static_cast<int64_t>(self.sizes.size());
-  const int64_t given = call.given(2).toInt();
-  if (given < -count || given >= count || !is_real(self)) {
+  const auto dimension = dimension_of(self, call.given(2).toInt());
+  if (!dimension || !is_real(self))
     return refused(why, "a dimension that its tensor does not have");
-  }
   std::vector<int64_t> sizes = self.sizes;
-  int64_t& halved = sizes[static_cast<size_t>(given < 0 ? given + count : given)];
+  int64_t& halved = sizes[*dimension];
   const bool even = halved % 2 == 0;
   halved /= 2;
   if (!even || call.tensor(0)->sizes != sizes || call.tensor(0)->dtype != self.dtype) {
@@ -134,8 +130,8 @@ Results prelu(const CallView& call, std::string& why) {
 Results prelu_backward(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(1);
   const Value& weight = *call.tensor(2);
-  if (call.tensor(0)->sizes != self.sizes || call.tensor(0)->dtype != self.dtype ||
-      weight.dtype != self.dtype || !broadcasts_to(weight.sizes, self.sizes)) {
+  if (!are_alike(*call.tensor(0), self) || weight.dtype != self.dtype ||
+      !broadcasts_to(weight.sizes, self.sizes)) {
     return refused(why, "a gradient or weights that do not fit");
   }
   return {{like(self), like(self)}};
@@ -150,7 +146,7 @@ Results log_sigmoid(const CallView& call, std::string&) {
 Results log_sigmoid_backward(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(1);
   for (const size_t argument : {0, 2}) {
-    if (call.tensor(argument)->sizes != self.sizes || call.tensor(argument)->dtype != self.dtype) {
+    if (!are_alike(*call.tensor(argument), self)) {
       return refused(why, "a gradient that does not fit");
     }
   }

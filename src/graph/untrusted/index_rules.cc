@@ -41,14 +41,12 @@ Results embedding_backward(const CallView& call, std::string& why) {
 Results index_select(const CallView& call, std::string& why) {
   const Value& self = *call.tensor(0);
   const Value& index = *call.tensor(2);
-  const auto dimensions = static_cast<int64_t>(self.sizes.size());
-  const int64_t given = call.given(1).toInt();
-  if (given < -dimensions || given >= dimensions || index.sizes.size() != 1 ||
-      !is_one_of(index.dtype, {at::kLong, at::kInt})) {
+  const auto dimension = dimension_of(self, call.given(1).toInt());
+  if (!dimension || index.sizes.size() != 1 || !is_one_of(index.dtype, {at::kLong, at::kInt})) {
     return refused(why, "a dimension or an index that does not fit");
   }
   std::vector<int64_t> sizes = self.sizes;
-  sizes[static_cast<size_t>(given < 0 ? given + dimensions : given)] = index.sizes[0];
+  sizes[*dimension] = index.sizes[0];
   return {{ExpectedResult{self.dtype, std::move(sizes)}}};
 }
 

@@ -11,8 +11,6 @@ bool is_reduction(const CallView& call, size_t argument) {
   return reduction >= 0 && reduction <= 2;
 }
 
-bool are_alike(const Value& a, const Value& b) { return a.sizes == b.sizes && a.dtype == b.dtype; }
-
 /// A loss of a prediction and a target of the same sizes, (self, target, ...), with the reduction at `argument`.
 template <size_t argument>
 Results loss_of_pair(const CallView& call, std::string& why) {

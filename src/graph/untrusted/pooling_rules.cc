@@ -30,11 +30,7 @@ Results max_pool3d(const CallView& call, std::string& why) {
   const Value& input = *call.tensor(0);
   const auto of = pooled(input, 3);
   if (!of) return refused(why, "an input of another number of dimensions");
-  const auto list = [&](size_t argument) {
-    std::vector<int64_t> numbers = call.integers(argument);
-    if (numbers.size() == 1) numbers.resize(3, numbers[0]);
-    return numbers;
-  };
+  const auto list = [&](size_t argument) { return call.integers(argument, 3); };
   const std::vector<int64_t> kernel = list(1), padding = list(3), dilation = list(4);
   const std::vector<int64_t> stride = call.integers(2).empty() ? kernel : list(2);
   std::vector<int64_t> sizes;
@@ -107,8 +103,7 @@ template <size_t kDimensions>
 Results adaptive_average(const CallView& call, std::string& why) {
   const Value& input = *call.tensor(0);
   const auto of = pooled(input, kDimensions);
-  std::vector<int64_t> sizes = call.integers(1);
-  if (sizes.size() == 1) sizes.resize(kDimensions, sizes[0]);
+  const std::vector<int64_t> sizes = call.integers(1, kDimensions);
   const auto is_empty = [](int64_t size) { return size < 1; };
   if (!of || sizes.size() != kDimensions || std::ranges::any_of(sizes, is_empty) ||
       std::ranges::any_of(of->sizes, is_empty)) {

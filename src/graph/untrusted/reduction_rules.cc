@@ -1,6 +1,4 @@
 // Sums and the like over some dimensions, without a kernel for the meta device.
-#include <algorithm>
-
 #include "graph/untrusted/rule_parts.h"
 #include "graph/untrusted/rule_tables.h"
 
@@ -8,18 +6,18 @@ namespace strata::graph::untrusted {
 namespace {
 
 /// The sizes of `value` without `dimensions`, or with 1 there. None: without all.
-std::optional<std::vector<int64_t>> without(const Value& value, std::vector<int64_t> dimensions,
-                                            bool keep) {
-  const auto count = static_cast<int64_t>(value.sizes.size());
-  for (int64_t& each : dimensions) {
-    if (each < -count || each >= count) return std::nullopt;
-    if (each < 0) each += count;
+std::optional<std::vector<int64_t>> without(const Value& value,
+                                            const std::vector<int64_t>& dimensions, bool keep) {
+  std::vector<bool> goes(value.sizes.size(), dimensions.empty());
+  for (const int64_t each : dimensions) {
+    const auto dimension = dimension_of(value, each);
+    if (!dimension) return std::nullopt;
+    goes[*dimension] = true;
   }
   std::vector<int64_t> sizes;
-  for (int64_t d = 0; d < count; ++d) {
-    const bool goes = dimensions.empty() || std::ranges::find(dimensions, d) != dimensions.end();
-    if (!goes) sizes.push_back(value.sizes[static_cast<size_t>(d)]);
-    if (goes && keep) sizes.push_back(1);
+  for (size_t d = 0; d < goes.size(); ++d) {
+    if (!goes[d]) sizes.push_back(value.sizes[d]);
+    if (goes[d] && keep) sizes.push_back(1);
   }
   return sizes;
 }

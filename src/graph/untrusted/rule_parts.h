@@ -32,6 +32,17 @@ inline bool is_single_or_double(const Value& value) {
 }
 inline ExpectedResult like(const Value& value) { return {value.dtype, value.sizes}; }
 
+inline bool are_alike(const Value& a, const Value& b) {
+  return a.sizes == b.sizes && a.dtype == b.dtype;
+}
+
+/// A dimension of `value`, from 0, of a number that may count from the end; nothing: it has none such.
+inline std::optional<size_t> dimension_of(const Value& value, int64_t given) {
+  const auto count = static_cast<int64_t>(value.sizes.size());
+  if (given < -count || given >= count) return std::nullopt;
+  return static_cast<size_t>(given < 0 ? given + count : given);
+}
+
 inline std::vector<int64_t> without_last(std::vector<int64_t> sizes) {
   if (!sizes.empty()) sizes.pop_back();
   return sizes;

@@ -31,15 +31,6 @@ std::optional<MaskedOutputs> masked_steps(GatedRun& run, const MaskedInputs& inp
 
 namespace {
 
-/// Both nodes' numbers: what a server makes the layer of.
-std::vector<double> numbers_of(const MaskedLayer& layer) {
-  std::vector<double> numbers = {static_cast<double>(layer.num_states),
-                                 layer.options.sequence ? 1.0 : 0.0,
-                                 layer.options.zero_output ? 1.0 : 0.0};
-  for (const bool wanted : layer.wanted) numbers.push_back(wanted ? 1 : 0);
-  return numbers;
-}
-
 struct MaskedStepsBackward final : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override {
     const size_t outputs = layer.num_outputs();
@@ -50,7 +41,7 @@ struct MaskedStepsBackward final : torch::autograd::Node {
           {tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(outputs)});
     };
     const Tensors found = graph::call_host("strata::masked_steps_backward", inputs, layouts,
-                                           backward, numbers_of(layer));
+                                           backward, layer.numbers());
     variable_list all(layer.wanted.size());
     auto next = found.begin();
     for (size_t i = 0; i < all.size(); ++i) {
@@ -109,7 +100,7 @@ std::optional<MaskedOutputs> masked_steps_in_trace(GatedRun& gated, const Masked
   const auto run = std::make_shared<MaskedLayerRun>(layer);
   Tensors made = graph::call_host(
       "strata::masked_steps", given, results,
-      [run](const Tensors& tensors) { return run->forward(tensors); }, numbers_of(layer));
+      [run](const Tensors& tensors) { return run->forward(tensors); }, layer.numbers());
   if (!gradients.empty()) {
     const auto backward = kernels::make_node<MaskedStepsBackward>();
     backward->layer = layer;

@@ -18,7 +18,7 @@
 #include "core/checked_size.h"
 #include "core/sha256.h"
 #include "graph/remote/step_check.h"
-#include "graph/remote/step_numbers.h"
+#include "kernels/masked_recurrent.h"
 #include "optim/step/shipped_update.h"
 #include "runtime/replica_group.h"
 #include "runtime/sync_batch_norm_paths.h"
@@ -404,17 +404,12 @@ std::vector<at::Tensor> SessionWorld::run_host(const HostWork& work,
       assign(work, tensors[1]);
       return {};
     case Work::kMaskedSteps: {
-      kernels::MaskedLayer layer = *graph::remote::masked_layer(work.numbers);
+      kernels::MaskedLayer layer = *kernels::MaskedLayer::of_numbers(work.numbers);
       layer.wanted.assign(layer.wanted.size(), false);  // the backward computes it again
       return kernels::MaskedLayerRun(std::move(layer)).forward(tensors);
     }
-    case Work::kMaskedStepsBackward: {
-      const kernels::MaskedLayer layer = *graph::remote::masked_layer(work.numbers);
-      const auto given = tensors.begin() + static_cast<std::ptrdiff_t>(layer.num_outputs());
-      kernels::MaskedLayerRun run(layer);
-      run.forward({given, tensors.end()});
-      return run.backward({tensors.begin(), given});
-    }
+    case Work::kMaskedStepsBackward:
+      return kernels::masked_backward(*kernels::MaskedLayer::of_numbers(work.numbers), tensors);
     case Work::kOperator:
       break;
   }
