@@ -55,6 +55,12 @@ class Optimizer::Impl : public RunObserver,
   void set_finished(int64_t iterations) override { iterations_ = iterations; }
   std::vector<std::pair<std::string, at::Tensor>> shipped_slots() const override { return slots(); }
   void set_shipped_slot(size_t index, const at::Tensor& value) override { set_slot(index, value); }
+  void flush_shipped() override {
+    for (Part& part : parts_) part.pass->flush(updates());
+  }
+  void fetch_shipped() override {
+    for (Part& part : parts_) part.pass->fetch();
+  }
 
   /// Brings the slots up to date, if steps run elsewhere.
   void refresh() const {

@@ -57,6 +57,8 @@ class ParameterStore {
     }
     virtual void finish_step() {}
 
+    /// The values as they are now, without waiting for other processes.
+    virtual void read(const at::Tensor& values) = 0;
     /// How many updates the values have had, by all processes, as far as this one knows.
     virtual int64_t updates() const = 0;
     /// `[elements]`: a slot of the update rule.

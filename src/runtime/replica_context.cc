@@ -39,7 +39,7 @@ class Payloads {
 
 at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
   ReplicaGroup& group = context.group();
-  if (group.num_replicas() == 1) return value.clone();
+  if (group.num_replicas_in_sync() == 1) return value.clone();
   struct Visit {
     const at::Tensor* in;
     at::Tensor out;
@@ -81,7 +81,7 @@ at::Tensor all_reduce_sparse(const ReplicaContext& context, ReduceOp op, const a
                "[replica_context] all_reduce: got a sparse tensor that requires gradients, which "
                "do not flow through its sum; detach it, or pass value.to_dense()");
   ReplicaGroup& group = context.group();
-  if (group.num_replicas() == 1) return value.clone();
+  if (group.num_replicas_in_sync() == 1) return value.clone();
   struct Visit {
     at::Tensor in;
     at::Tensor out;
@@ -228,9 +228,11 @@ class AllGather : public torch::autograd::Function<AllGather> {
 }  // namespace
 
 ReplicaContext::ReplicaContext(ReplicaGroup& group, int local)
-    : group_(group), local_(local), replica_id_(group.replica_id(local)) {}
+    : group_(group),
+      local_(local),
+      replica_id_(group.replica_id(local) % group.num_replicas_in_sync()) {}
 
-int ReplicaContext::num_replicas_in_sync() const { return group_.num_replicas(); }
+int ReplicaContext::num_replicas_in_sync() const { return group_.num_replicas_in_sync(); }
 
 const LogicalDevice& ReplicaContext::device() const { return group_.device(local_); }
 

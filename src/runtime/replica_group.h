@@ -75,6 +75,9 @@ struct ReplicaGroupOptions {
   ReplicaOptions replicas = {};
   /// `Strategy::run` takes functions (strata::function) alone, since what they record runs elsewhere.
   bool functions_only = false;
+  /// There it runs in so many processes of equally many replicas, each of which steps by itself: only
+  /// the replicas of one process are in sync.
+  int separate_processes = 1;
   /// Enables the caching allocator for CPU tensors, and faster kernels in replica functions.
   bool use_cpu_kernels = true;
 };
@@ -100,6 +103,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   const std::string& name() const { return options_.name; }
   /// The replicas of all processes.
   int num_replicas() const;
+  /// Those that step together with one of them: all, except with `separate_processes`.
+  int num_replicas_in_sync() const { return num_replicas() / options_.separate_processes; }
   /// Brings the values of variables up to date, if replicas are elsewhere; before a read outside `run`.
   void refresh() const;
   /// The replicas of this process.

@@ -1,5 +1,6 @@
 #include "strata/strategies/parameter_server_strategy.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "strategies/find_devices.h"
 #include "strategies/remote_placement.h"
 #include "strategies/server_store.h"
+#include "strategies/standalone/connect_client.h"
 
 namespace strata {
 namespace {
@@ -33,10 +35,25 @@ cluster::ServerOptions with_environment(cluster::ServerOptions options,
   return options;
 }
 
+/// What a standalone client's servers are told.
+standalone::ParametersSpec parameters_of(const ParameterServerStrategyOptions& options) {
+  STRATA_CHECK(!options.placement.strategy && !options.placement.partitioner, kUnimplemented, "[",
+               kServerStrategyName,
+               "] got rules of placement and client='standalone', whose servers place variables by "
+               "equal bytes; leave `placement` out");
+  return {.consistency = options.consistency.kind,
+          .staleness = options.consistency.staleness,
+          .backup_workers = options.consistency.backups,
+          .precision = options.push_precision,
+          .backup = options.backup,
+          .pull_ahead = options.pull_ahead};
+}
+
 }  // namespace
 
 struct ParameterServerStrategy::Joined {
   ReplicaGroupOptions group;
+  std::shared_ptr<standalone::StandaloneClient> remote;  // of a standalone client; else null
   std::shared_ptr<ps::Client> client;
   bool backup = false;
 
@@ -53,10 +70,21 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
   Joined joined;
   ReplicaGroupOptions& group = joined.group;
   group.name = kServerStrategyName;
-  group.devices = detail::find_devices(kServerStrategyName, options.devices);
-  group.cross_device_ops = choose_cross_device_ops(group.devices);
   group.seed = options.seed.value_or(detail::default_seed());
   group.replicas = options.replicas;
+  if (options.client == ClientMode::kStandalone) {
+    group.timeout = std::chrono::ceil<std::chrono::milliseconds>(options.timeout);
+  }
+  joined.remote = standalone::connect_client(
+      group, options.client, options.standalone, options.devices,
+      options.client == ClientMode::kStandalone ? std::optional(parameters_of(options))
+                                                : std::nullopt);
+  if (joined.remote) {
+    joined.backup = options.backup;
+    return joined;
+  }
+  group.devices = detail::find_devices(kServerStrategyName, options.devices);
+  group.cross_device_ops = choose_cross_device_ops(group.devices);
 
   const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
   if (!cluster || !cluster->spec.has_job(cluster::kPs)) {
@@ -99,6 +127,7 @@ ParameterServerStrategy::ParameterServerStrategy(const ParameterServerStrategyOp
 
 ParameterServerStrategy::ParameterServerStrategy(Joined joined)
     : Strategy(std::move(joined.group)),
+      ClientSession(std::move(joined.remote), group()),
       client_(std::move(joined.client)),
       backup_(joined.backup) {}
 
@@ -111,9 +140,15 @@ ParameterServerStrategy::~ParameterServerStrategy() {
   }
 }
 
-int ParameterServerStrategy::num_workers() const { return group().workers().count; }
+void ParameterServerStrategy::do_refresh() { fetch(); }
+
+int ParameterServerStrategy::num_workers() const {
+  return std::max(group().workers().count, ClientSession::num_servers());
+}
 int ParameterServerStrategy::worker() const { return group().workers().index; }
-int ParameterServerStrategy::num_servers() const { return client_ ? client_->num_servers() : 0; }
+int ParameterServerStrategy::num_servers() const {
+  return client_ ? client_->num_servers() : num_parameter_servers();
+}
 
 bool run_parameter_server(const RunParameterServerOptions& options) {
   const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);

@@ -79,6 +79,9 @@ ServerEmbedding::ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbedd
     : impl_(std::make_shared<Impl>()) {
   check_optimizer(options);
   impl_->group = strategy.group().shared_from_this();
+  STRATA_CHECK(strategy.client_ || strategy.num_servers() == 0, kUnimplemented,
+               "[server_embedding] got a strategy with client='standalone', whose servers have no "
+               "tables of rows; use an Embedding layer, or start the program on the workers");
   impl_->client = strategy.client_;
   if (!impl_->client) {
     impl_->own = std::make_unique<OwnServer>();

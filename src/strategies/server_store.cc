@@ -66,6 +66,7 @@ class ServerTable final : public ParameterStore::Table {
     }
   }
 
+  void read(const at::Tensor& values) override { table_->read(values); }
   int64_t updates() const override { return table_->version(); }
   at::Tensor read_slot(int slot) override { return table_->read_slot(slot); }
   void write(const at::Tensor& values, int64_t updates) override {

@@ -19,7 +19,7 @@ void check_count(const Strategy& strategy, std::string_view call, int count) {
   const int replicas = strategy.group().num_local_replicas();
   STRATA_CHECK(count == replicas, kInvalidArgument, "[", strategy.name(), "] ", call, ": got ",
                count, " values for ", replicas, " replicas",
-               replicas < strategy.num_replicas_in_sync() ? " of this process" : "",
+               replicas < strategy.group().num_replicas() ? " of this process" : "",
                "; pass one per replica (PerReplica)");
 }
 
@@ -142,7 +142,7 @@ Strategy* Strategy::owner_of(const ReplicaGroup& group) {
   return owner == nullptr ? nullptr : &owner->strategy();
 }
 
-int Strategy::num_replicas_in_sync() const { return group_->num_replicas(); }
+int Strategy::num_replicas_in_sync() const { return group_->num_replicas_in_sync(); }
 
 const std::string& Strategy::name() const { return group_->name(); }
 
@@ -193,15 +193,16 @@ at::Tensor Strategy::reduce(ReduceOp op, const at::Tensor& value,
   const std::vector<at::Tensor> copies(static_cast<size_t>(group_->num_local_replicas()),
                                        value.cpu());
   if (axis) return reduce_axis(*group_, op, copies, *axis);
-  STRATA_CHECK(op != ReduceOp::kSum || num_replicas_in_sync() == 1, kInvalidArgument, "[", name(),
-               "] reduce: a value that is the same on all ", num_replicas_in_sync(),
+  const int replicas = group_->num_replicas();
+  STRATA_CHECK(op != ReduceOp::kSum || replicas == 1, kInvalidArgument, "[", name(),
+               "] reduce: a value that is the same on all ", replicas,
                " replicas cannot be reduced with the given reduce op SUM; pass what run() returned "
                "(PerReplica), or use MEAN");
   return copies[0];
 }
 
 at::Tensor Strategy::reduce(ReduceOp op, const Variable& variable) const {
-  STRATA_CHECK(op == ReduceOp::kMean || num_replicas_in_sync() == 1, kInvalidArgument, "[", name(),
+  STRATA_CHECK(op == ReduceOp::kMean || group_->num_replicas() == 1, kInvalidArgument, "[", name(),
                "] reduce: got ", reduce_op_name(op), " of variable '", variable.name(),
                "', whose copies are equal; use MEAN, or value()");
   return variable.value().detach().cpu();

@@ -337,6 +337,8 @@ TEST(StandaloneMessagesTest, AreWhatTheContractSays) {
   step.expect_message<graph::remote::StepGraph>("StepGraph");
   test::ProtoContract messages("strata/standalone.proto");
   messages.expect_enum("RequestKind", "src/strategies/standalone/messages.h");
+  messages.expect_enum("Consistency", "include/strata/ps/table.h");
+  messages.expect_enum("PushPrecision", "include/strata/ps/table.h");
   messages.expect_message<standalone::Request>("Request");
   messages.expect_message<standalone::Reply>("Reply");
   messages.expect_nothing_else();
@@ -378,6 +380,68 @@ class RawClient {
   std::unique_ptr<wire::Transport> transport_;
   std::shared_ptr<wire::Connection> connection_;
 };
+
+/// A session ends with a join that is refused, and is waited for by nobody.
+TEST(StandaloneMessagesTest, AJoinOfParameterServersIsChecked) {
+  standalone::StandaloneServer server({.memory = kMemory});
+  const Thread serving("server", [&](const std::stop_token& stop) { server.serve(stop); });
+  const standalone::ParametersSpec good{.addresses = {"127.0.0.1:1"}, .workers = 1};
+  std::vector<standalone::ParametersSpec> bad(7, good);
+  bad[0].addresses.clear();
+  bad[1].workers = 0;
+  bad[2].workers = int64_t{1} << 40;
+  bad[3].staleness = -1;
+  bad[4].backup_workers = 1;
+  bad[5].consistency = static_cast<ps::Consistency>(3);
+  bad[6].precision = static_cast<ps::PushPrecision>(-1);
+  for (const bool holds : {false, true}) {
+    for (size_t i = 0; i < bad.size(); ++i) {
+      RawClient client(server.address());
+      const standalone::Reply opened = client.ask({.kind = standalone::RequestKind::kOpen,
+                                                   .protocol = standalone::kProtocol,
+                                                   .devices = {"cpu:0"},
+                                                   .servers = 1,
+                                                   .holds_parameters = holds});
+      ASSERT_EQ(opened.code, 0) << opened.message;
+      const standalone::Reply reply = client.ask({.kind = standalone::RequestKind::kJoin,
+                                                  .session = str_cat("join ", holds, i),
+                                                  .parameters = bad[i]});
+      EXPECT_EQ(static_cast<ErrorCode>(reply.code), ErrorCode::kInvalidArgument) << i;
+      EXPECT_NE(reply.message.find("ParameterServerStrategyOptions"), std::string::npos)
+          << reply.message;
+    }
+  }
+  RawClient client(server.address());
+  ASSERT_EQ(client
+                .ask({.kind = standalone::RequestKind::kOpen,
+                      .protocol = standalone::kProtocol,
+                      .servers = 1,
+                      .holds_parameters = true})
+                .code,
+            0);
+  const standalone::Reply none =
+      client.ask({.kind = standalone::RequestKind::kJoin, .session = "no workers"});
+  EXPECT_EQ(static_cast<ErrorCode>(none.code), ErrorCode::kInvalidArgument) << none.message;
+}
+
+/// A parameter server of a session takes no steps.
+TEST(StandaloneMessagesTest, AParameterServerOnlyCloses) {
+  standalone::StandaloneServer server({.memory = kMemory});
+  const Thread serving("server", [&](const std::stop_token& stop) { server.serve(stop); });
+  RawClient client(server.address());
+  const standalone::Reply opened = client.ask({.kind = standalone::RequestKind::kOpen,
+                                               .protocol = standalone::kProtocol,
+                                               .servers = 1,
+                                               .holds_parameters = true});
+  ASSERT_EQ(opened.code, 0) << opened.message;
+  const standalone::ParametersSpec parameters{.addresses = {str_cat("127.0.0.1:", opened.port)},
+                                              .workers = 1};
+  const standalone::Reply joined = client.ask(
+      {.kind = standalone::RequestKind::kJoin, .session = "x", .parameters = parameters});
+  ASSERT_EQ(joined.code, 0) << joined.message;
+  const standalone::Reply reply = client.ask({.kind = standalone::RequestKind::kRun, .run = 1});
+  EXPECT_EQ(static_cast<ErrorCode>(reply.code), ErrorCode::kFailedPrecondition) << reply.message;
+}
 
 TEST(StandaloneMessagesTest, DamagedOnesHarmNoOtherClient) {
   standalone::StandaloneServer server(

@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/graph/function.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/metrics.h"
@@ -75,62 +77,91 @@ inline at::Tensor labels_of(int step, int replica) {
                         torch::kLong);
 }
 
+struct Trained {
+  std::vector<at::Tensor> losses;   // the last, by replica
+  std::vector<at::Tensor> weights;  // of all replicas
+  std::vector<at::Tensor> state;    // buffers, slots, the mean loss
+  int64_t iterations = 0;
+
+  std::string sha256() const {
+    std::vector<at::Tensor> all = losses;
+    all.insert(all.end(), weights.begin(), weights.end());
+    all.insert(all.end(), state.begin(), state.end());
+    all.push_back(torch::tensor(iterations));
+    return tensor::fingerprint(all);
+  }
+};
+
 /// Trains from the strategy's position to `steps`. `after` is called behind each step.
-/// @return the hash of weights, buffers, slots and the last losses.
+/// @param first  The number of the strategy's first replica in the job.
 template <typename Module, typename ClientStrategy>
-std::string train(ClientStrategy& strategy, const std::function<Module()>& make, bool words,
-                  int steps, const std::function<void(int)>& after = {}) {
-  torch::manual_seed(static_cast<int64_t>(kSeed));
-  const auto module = strategy.replicate(make);
+Trained train(ClientStrategy& strategy, const std::function<Module()>& make, bool words, int steps,
+              const std::function<void(int)>& after = {}, int first = 0) {
+  static std::mutex drawing;  // workers may be threads, and libtorch has one generator for all
+  const auto module = [&] {
+    const std::lock_guard lock(drawing);
+    torch::manual_seed(static_cast<int64_t>(kSeed));
+    return strategy.replicate(make);
+  }();
   optimizers::Adam optimizer(
       module.variables(),
       {.learning_rate = schedules::ExponentialDecay{
            .initial_learning_rate = 0.01, .decay_steps = 10, .decay_rate = 0.9}});
   const auto mean = strategy.scope([] { return std::make_shared<metrics::Mean>("loss"); });
   strategy.scope([&] { mean->build(); });
-  const int replicas = strategy.num_replicas_in_sync();
+  const int replicas = strategy.group().num_local_replicas();
   const auto step = strata::function(
       [&](const at::Tensor& x, const at::Tensor& y) {
         const at::Tensor losses =
             losses::sparse_categorical_crossentropy(y, module->forward(x), {.from_logits = true});
-        const at::Tensor loss = compute_average_loss(losses, kRows * replicas);
+        const at::Tensor loss =
+            compute_average_loss(losses, kRows * strategy.num_replicas_in_sync());
         optimizer.minimize(loss);
         mean->update(losses.detach());
         return replica().all_reduce(ReduceOp::kSum, loss.detach());
       },
       {.name = "train_step"});
-  std::vector<at::Tensor> results;
+  Trained trained;
   for (auto i = static_cast<int>(strategy.runs()); i < steps; ++i) {
     std::vector<at::Tensor> x, y;
     for (int r = 0; r < replicas; ++r) {
-      x.push_back(input_of(words, i, r));
-      y.push_back(labels_of(i, r));
+      x.push_back(input_of(words, i, first + r));
+      y.push_back(labels_of(i, first + r));
     }
     const auto losses = strategy.run(step, PerReplica(x), PerReplica(y));
-    if (i + 1 == steps) results = losses.values();
+    if (i + 1 == steps) trained.losses = losses.values();
     if (after) after(i + 1);
   }
   strategy.fetch();
   for (const Variable& variable : module.variables()) {
-    for (int r = 0; r < replicas; ++r) results.push_back(variable.on_replica(r).detach());
+    for (int r = 0; r < replicas; ++r) trained.weights.push_back(variable.on_replica(r).detach());
   }
-  for (const at::Tensor& buffer : module->buffers()) results.push_back(buffer);
-  for (const auto& [name, slot] : optimizer.slots()) results.push_back(slot);
-  results.push_back(torch::tensor(mean->result(), torch::kDouble));
-  results.push_back(torch::tensor(optimizer.iterations()));
-  return tensor::fingerprint(results);
+  for (const at::Tensor& buffer : module->buffers()) trained.state.push_back(buffer);
+  for (const auto& [name, slot] : optimizer.slots()) trained.state.push_back(slot);
+  trained.state.push_back(torch::tensor(mean->result(), torch::kDouble));
+  trained.iterations = optimizer.iterations();
+  for (auto* tensors : {&trained.weights, &trained.state}) {
+    for (at::Tensor& each : *tensors) each = each.clone();
+  }
+  return trained;
 }
 
-/// By a MirroredStrategy or a MultiWorkerMirroredStrategy.
+template <typename ClientStrategy>
+Trained train_values(ClientStrategy& strategy, const std::string& model, int steps,
+                     const std::function<void(int)>& after = {}, int first = 0) {
+  if (model == "words") {
+    return train<Words>(
+        strategy, [] { return Words(); }, true, steps, after, first);
+  }
+  return train<Cnn>(
+      strategy, [] { return Cnn(); }, false, steps, after, first);
+}
+
+/// @return the hash of weights, buffers, slots and the last losses.
 template <typename ClientStrategy>
 std::string train_model(ClientStrategy& strategy, const std::string& model, int steps,
                         const std::function<void(int)>& after = {}) {
-  if (model == "words") {
-    return train<Words>(
-        strategy, [] { return Words(); }, true, steps, after);
-  }
-  return train<Cnn>(
-      strategy, [] { return Cnn(); }, false, steps, after);
+  return train_values(strategy, model, steps, after).sha256();
 }
 
 inline MirroredOptions client_of(const std::vector<std::string>& servers) {

@@ -17,6 +17,8 @@
 
 namespace strata::optimizers {
 
+class ShippedUpdate;
+
 /// Options that every optimizer has beside its rule's. At most one kind of clipping may be set; all
 /// act on the reduced gradient. 0: off. Source: keras.optimizers.Optimizer.
 ///
@@ -150,6 +152,7 @@ class STRATA_API Optimizer {
   Optimizer(Optimizer& other, double initial_scale, int64_t growth_steps);
 
  private:
+  friend ShippedUpdate& shipped_update_of(const Optimizer& optimizer);
   class Impl;
   std::shared_ptr<Impl> impl_;
 };

@@ -14,9 +14,9 @@ namespace strata::ps {
 
 /// The precision in which gradients are sent.
 enum class PushPrecision {
-  kFull,      ///< Their own precision.
-  kFloat16,   ///< Half the bytes of float32; values beyond 65504 are infinite, and refused.
-  kBFloat16,  ///< Half the bytes, float32's range, 8 bits of precision.
+  kFull = 0,      ///< Their own precision.
+  kFloat16 = 1,   ///< Half the bytes of float32; values beyond 65504 are infinite, and refused.
+  kBFloat16 = 2,  ///< Half the bytes, float32's range, 8 bits of precision.
 };
 
 struct PushOptions {
@@ -50,10 +50,10 @@ struct TableCounters {
 
 /// The synchronization of the workers that train one table.
 enum class Consistency {
-  kAsynchronous,  ///< No synchronization: every push is applied on arrival.
-  kBounded,       ///< No worker begins a step that is more than `staleness` ahead of the slowest's.
-  kSynchronous,   ///< A step is the sum of the first `workers - backups` pushes; later ones are
-                  ///< dropped.
+  kAsynchronous = 0,  ///< No synchronization: every push is applied on arrival.
+  kBounded = 1,  ///< No worker begins a step that is more than `staleness` ahead of the slowest's.
+  kSynchronous = 2,  ///< A step is the sum of the first `workers - backups` pushes; later ones are
+                     ///< dropped.
 };
 
 struct ConsistencyOptions {

@@ -13,6 +13,7 @@
 #include "strata/ps/placement.h"
 #include "strata/ps/server_limits.h"
 #include "strata/ps/table.h"
+#include "strata/strategies/standalone.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
@@ -46,6 +47,13 @@ struct ParameterServerStrategyOptions {
   /// The limit of a wait for a server, or, through it, for other workers.
   std::chrono::nanoseconds timeout = std::chrono::minutes(30);
 
+  // Where replicas run.
+  /// "standalone": on servers without this program's code (docs/standalone.md). `standalone.servers` are
+  /// the workers, with `devices` each, and `standalone.parameter_servers` hold the variables;
+  /// `cluster_resolver` and `server` are ignored.
+  ClientMode client = {};
+  StandaloneOptions standalone = {};
+
   // Performance.
   /// Asynchronous training: a step's push and pull are under way while the next one computes, whose
   /// values are then one push of this worker's own older. What variables hold between two steps are
@@ -73,21 +81,26 @@ struct ParameterServerStrategyOptions {
 ///     if (run_parameter_server()) return 0;
 ///     ParameterServerStrategy strategy;
 ///
+/// A standalone client is one program for all workers: `run` is a step of each, with its own part of
+/// the input, and returns when all have made it. `num_replicas_in_sync` is still one worker's.
+///
 /// If a server is lost, the next step ends with kUnavailable, which names it; with `backup`
 /// training continues, and a warning names it.
 /// Threads: as Strategy.
 /// Source: tf.distribute.ParameterServerStrategy, without a coordinator.
-class STRATA_API ParameterServerStrategy : public Strategy {
+class STRATA_API ParameterServerStrategy : public Strategy, public ClientSession {
  public:
   /// Connects to the servers.
   /// @throws Error  kFailedPrecondition: this process is a parameter server. kInvalidArgument: a
-  ///   cluster that cannot run; devices. kDeadlineExceeded: names the absent server.
+  ///   cluster that cannot run; devices. kDeadlineExceeded: names the absent server. With client =
+  ///   "standalone" as MirroredStrategy; kUnimplemented: with rules of placement.
   explicit ParameterServerStrategy(const ParameterServerStrategyOptions& options = {});
   /// Ends this worker in an orderly way; the chief's ends the servers when all workers have ended.
   ~ParameterServerStrategy() override;
 
+  /// Of a standalone client: its servers that run steps.
   int num_workers() const;
-  /// The index of this process among the workers, from 0; 0 is the chief.
+  /// The index of this process among the workers, from 0; 0 is the chief, and a standalone client.
   int worker() const;
   int num_servers() const;
 
@@ -95,6 +108,7 @@ class STRATA_API ParameterServerStrategy : public Strategy {
   bool has_backup() const { return backup_; }
 
  private:
+  void do_refresh() override;
   friend class ServerEmbedding;
   struct Joined;
   explicit ParameterServerStrategy(Joined joined);

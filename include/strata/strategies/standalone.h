@@ -30,6 +30,8 @@ using ClientMode = OneOf<ClientWords>;
 struct StandaloneOptions {
   /// "HOST:PORT" of each; under TLS in the order of their tasks.
   std::vector<std::string> servers = {};
+  /// Of a ParameterServerStrategy, the same: those that hold the variables. The others are its workers.
+  std::vector<std::string> parameter_servers = {};
   /// What `session()` returned in a client before: its variables, optimizers and position continue.
   /// Empty: a new session.
   std::string session = {};
@@ -66,8 +68,9 @@ class STRATA_API ClientSession {
   /// @param client  Null: client = "in_process".
   ClientSession(std::shared_ptr<standalone::StandaloneClient> client, ReplicaGroup& group);
   ~ClientSession();
-  /// 0: client = "in_process".
+  /// That run steps. 0: client = "in_process".
   int num_servers() const;
+  int num_parameter_servers() const;
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
 

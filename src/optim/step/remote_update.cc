@@ -245,6 +245,19 @@ void RemoteUpdate::write_what_changed(int64_t updates) {
   }
 }
 
+void RemoteUpdate::flush(int64_t updates) {
+  if (begun_) finish_push();
+  write_what_changed(updates);
+  note_versions();
+}
+
+void RemoteUpdate::fetch() {
+  if (begun_) return;  // whose values are the next step's
+  table_->read(values_.flat());
+  show_values();
+  note_versions();
+}
+
 RemoteUpdate::SlotCopy& RemoteUpdate::slot_copy(int slot) const {
   SlotCopy& copy = slots_[static_cast<size_t>(slot)];
   if (!copy.views.empty()) return copy;

@@ -35,6 +35,8 @@ class RemoteUpdate final : public UpdatePass {
   void average(const Step& step, int replica) override;
   void end_step() override { note_versions(); }
   std::optional<int64_t> updates() const override { return table_->updates(); }
+  void flush(int64_t updates) override;
+  void fetch() override;
   void reshape() override {}
   at::Tensor slot(size_t entry, int slot) const override;
 

@@ -83,6 +83,8 @@ void Optimizer::Impl::advance(int64_t steps) {
   iterations_ += steps;
 }
 
+ShippedUpdate& shipped_update_of(const Optimizer& optimizer) { return *optimizer.impl_; }
+
 std::unique_ptr<Optimizer> make_shipped(const Json& json, double learning_rate) {
   OptimizerOptions options;
   options.learning_rate = learning_rate;

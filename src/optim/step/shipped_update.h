@@ -38,7 +38,13 @@ class STRATA_API ShippedUpdate : public graph::HostSubject {
   virtual void set_finished(int64_t iterations) = 0;
   virtual std::vector<std::pair<std::string, at::Tensor>> shipped_slots() const = 0;
   virtual void set_shipped_slot(size_t index, const at::Tensor& value) = 0;  ///< Outside `run`.
+  // UpdatePass's, of all passes.
+  virtual void flush_shipped() = 0;
+  virtual void fetch_shipped() = 0;
 };
+
+/// What `optimizer` is to a server that updates with it.
+STRATA_API ShippedUpdate& shipped_update_of(const Optimizer& optimizer);
 
 /// The inverse of `shipped_options`, not built yet.
 /// @throws Error  kInvalidArgument, kDataLoss: no such rule, or options outside their range.

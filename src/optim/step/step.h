@@ -113,6 +113,12 @@ class UpdatePass {
   /// Where others update the same variables: how many updates there have been.
   virtual std::optional<int64_t> updates() const { return std::nullopt; }
 
+  /// Where values are kept elsewhere, outside `run`: brings there what the program has written, or
+  /// takes what is there.
+  /// @param updates  That what is written has had.
+  virtual void flush(int64_t updates) { static_cast<void>(updates); }
+  virtual void fetch() {}
+
   /// The group has other replicas.
   virtual void reshape() = 0;
 

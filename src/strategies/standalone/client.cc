@@ -65,15 +65,13 @@ StandaloneClient::StandaloneClient(Settings settings) : settings_(std::move(sett
   STRATA_CHECK(!options.servers.empty(), kInvalidArgument,
                "[standalone] got no servers; expected \"HOST:PORT\" of each `strata server`");
   const std::vector<std::string> tokens = split_tokens(options.session);
-  STRATA_CHECK(tokens.empty() || tokens.size() == options.servers.size(), kInvalidArgument,
-               "[standalone] got a session of ", tokens.size(), " servers, and ",
-               options.servers.size(), " servers; expected the servers that it was begun with");
-  for (size_t i = 0; i < options.servers.size(); ++i) {
-    servers_.push_back({.address = wire::Address::parse(options.servers[i]),
-                        .token = tokens.empty() ? "" : tokens[i],
-                        .connection = {},
-                        .transfer = {}});
-  }
+  servers_ = servers_at(options.servers);
+  parameter_servers_ = servers_at(options.parameter_servers);
+  const std::vector<Server*> all = all_servers();
+  STRATA_CHECK(tokens.empty() || tokens.size() == all.size(), kInvalidArgument,
+               "[standalone] got a session of ", tokens.size(), " servers, and ", all.size(),
+               " servers; expected the servers that it was begun with");
+  for (size_t i = 0; i < tokens.size(); ++i) all[i]->token = tokens[i];
   wire::SocketOptions socket{
       .tls = options.tls, .job_secret = options.job_secret, .silence_limit = kSilenceOfServers};
   if (!socket.tls) socket.tls = cluster::tls_from_environment(cluster::TaskId::parse(options.task));
@@ -85,6 +83,24 @@ StandaloneClient::StandaloneClient(Settings settings) : settings_(std::move(sett
 StandaloneClient::~StandaloneClient() { disconnect(); }
 
 // --- Connections
+
+std::vector<StandaloneClient::Server> StandaloneClient::servers_at(
+    const std::vector<std::string>& addresses) {
+  std::vector<Server> servers;
+  for (const std::string& address : addresses) {
+    servers.push_back(
+        {.address = wire::Address::parse(address), .token = {}, .connection = {}, .transfer = {}});
+  }
+  return servers;
+}
+
+std::vector<StandaloneClient::Server*> StandaloneClient::all_servers() {
+  std::vector<Server*> all;
+  for (std::vector<Server>* servers : {&servers_, &parameter_servers_}) {
+    for (Server& server : *servers) all.push_back(&server);
+  }
+  return all;
+}
 
 Reply StandaloneClient::receive_reply(Server& server) const {
   const Reply reply = decode_reply(server.connection->receive_message(kControlChannel, deadline()));
@@ -102,53 +118,77 @@ void StandaloneClient::ask_all(const std::function<Request(size_t)>& request) {
 }
 
 void StandaloneClient::disconnect() {
-  for (Server& server : servers_) {
-    server.transfer = {};
-    if (server.connection) {
-      server.connection->fail({ErrorCode::kCancelled, "[standalone] the client has disconnected"});
+  for (Server* server : all_servers()) {
+    server->transfer = {};
+    if (server->connection) {
+      server->connection->fail({ErrorCode::kCancelled, "[standalone] the client has disconnected"});
     }
-    server.connection.reset();
+    server->connection.reset();
   }
   connected_ = false;
+}
+
+/// A session on each of `servers`, or the one that there is.
+std::vector<Reply> StandaloneClient::open(std::vector<Server>& servers, bool hold_parameters) {
+  const auto until = wire::Deadline::after(settings_.options.connect_timeout);
+  const wire::Hello hello{
+      .job = std::string(kJob), .task = settings_.options.task, .purpose = std::string(kPurpose)};
+  for (size_t i = 0; i < servers.size(); ++i) {
+    servers[i].connection = transport_->connect(servers[i].address, hello, until);
+    servers[i].connection->send_message(
+        kControlChannel, encode(Request{.kind = RequestKind::kOpen,
+                                        .protocol = kProtocol,
+                                        .session = servers[i].token,
+                                        .seed = settings_.seed,
+                                        .devices = settings_.devices,
+                                        .rank = static_cast<int64_t>(i),
+                                        .servers = static_cast<int64_t>(servers.size()),
+                                        .holds_parameters = hold_parameters}));
+  }
+  std::vector<Reply> replies;
+  for (Server& server : servers) {
+    replies.push_back(receive_reply(server));
+    server.token = replies.back().session;
+  }
+  return replies;
+}
+
+/// The servers of a new session get to know each other.
+void StandaloneClient::join(const std::vector<Reply>& workers,
+                            const std::vector<Reply>& parameter_servers) {
+  const auto address_of = [](const Server& server, const Reply& reply) {
+    return wire::Address{server.address.host, static_cast<uint16_t>(reply.port)}.to_string();
+  };
+  Request request{.kind = RequestKind::kJoin,
+                  .session = strata::detail::random_hex(16),
+                  .leader = address_of(servers_[0], workers[0]),
+                  .parameters = settings_.parameters};
+  for (size_t i = 0; i < parameter_servers_.size(); ++i) {
+    request.parameters->addresses.push_back(
+        address_of(parameter_servers_[i], parameter_servers[i]));
+  }
+  if (request.parameters) request.parameters->workers = num_servers();
+  for (std::vector<Server>* servers : {&parameter_servers_, &servers_}) {
+    for (Server& server : *servers) {
+      server.connection->send_message(kControlChannel, encode(request));
+    }
+    for (Server& server : *servers) receive_reply(server);
+  }
 }
 
 void StandaloneClient::connect() {
   STRATA_CHECK(!closed_, kFailedPrecondition,
                "[standalone] the session is closed; make another strategy");
   if (connected_) return;
-  const auto until = wire::Deadline::after(settings_.options.connect_timeout);
-  const wire::Hello hello{
-      .job = std::string(kJob), .task = settings_.options.task, .purpose = std::string(kPurpose)};
   try {
-    for (size_t i = 0; i < servers_.size(); ++i) {
-      servers_[i].connection = transport_->connect(servers_[i].address, hello, until);
-    }
-    ask_all([&](size_t i) {
-      return Request{.kind = RequestKind::kOpen,
-                     .protocol = kProtocol,
-                     .session = servers_[i].token,
-                     .seed = settings_.seed,
-                     .devices = settings_.devices,
-                     .rank = static_cast<int64_t>(i),
-                     .servers = static_cast<int64_t>(servers_.size())};
-    });
-    std::vector<Reply> replies;
-    for (Server& server : servers_) {
-      replies.push_back(receive_reply(server));
-      server.token = replies.back().session;
-    }
-    const auto joined = std::ranges::count(replies, true, &Reply::joined);
+    const std::vector<Reply> replies = open(servers_, /*hold_parameters=*/false);
+    const std::vector<Reply> others = open(parameter_servers_, /*hold_parameters=*/true);
+    const auto joined = std::ranges::count(replies, true, &Reply::joined) +
+                        std::ranges::count(others, true, &Reply::joined);
     if (joined == 0) {
-      const std::string leader =
-          wire::Address{servers_[0].address.host, static_cast<uint16_t>(replies[0].port)}
-              .to_string();
-      const std::string name = strata::detail::random_hex(16);
-      ask_all([&](size_t) {
-        return Request{.kind = RequestKind::kJoin, .session = name, .leader = leader};
-      });
-      for (Server& server : servers_) receive_reply(server);
+      join(replies, others);
     } else {
-      STRATA_CHECK(joined == static_cast<int64_t>(servers_.size()), kDataLoss,
+      STRATA_CHECK(joined == static_cast<int64_t>(all_servers().size()), kDataLoss,
                    "[standalone] some servers no longer have the session; begin a new one, and "
                    "restore a checkpoint");
     }
@@ -192,19 +232,34 @@ void StandaloneClient::resuming(const Call& call) {
 
 std::string StandaloneClient::session() const {
   std::string text;
-  for (const Server& server : servers_) text += (text.empty() ? "" : ",") + server.token;
+  for (const std::vector<Server>* servers : {&servers_, &parameter_servers_}) {
+    for (const Server& server : *servers) text += (text.empty() ? "" : ",") + server.token;
+  }
   return text;
 }
 
+/// Workers first: they take leave of the parameter servers.
 void StandaloneClient::close() {
   const MutexLock lock(mutex_);
   if (closed_) return;
   connect();
-  ask_all([](size_t) { return Request{.kind = RequestKind::kClose}; });
-  for (Server& server : servers_) receive_reply(server);
-  for (Server& server : servers_) server.connection->close(wire::Deadline::after(kGoodbyeTime));
+  for (std::vector<Server>* servers : {&servers_, &parameter_servers_}) {
+    for (Server& server : *servers) {
+      server.connection->send_message(kControlChannel,
+                                      encode(Request{.kind = RequestKind::kClose}));
+    }
+    for (Server& server : *servers) receive_reply(server);
+    for (Server& server : *servers) server.connection->close(wire::Deadline::after(kGoodbyeTime));
+  }
   disconnect();
   closed_ = true;
+}
+
+/// Of the variables: each worker's pushes are one, unless they make a step together.
+int64_t StandaloneClient::updates_per_run() const {
+  const bool together =
+      !settings_.parameters || settings_.parameters->consistency == ps::Consistency::kSynchronous;
+  return together ? 1 : num_servers();
 }
 
 // --- Steps
@@ -275,8 +330,7 @@ graph::remote::StatePlace StandaloneClient::place_of(const Traces& traces, size_
 size_t StandaloneClient::update_of(const graph::Node& node) {
   const auto update = std::dynamic_pointer_cast<optimizers::ShippedUpdate>(node.subject.lock());
   STRATA_CHECK(update != nullptr, kUnimplemented, "[standalone] the step has the node ", node.name,
-               ", which servers cannot do; they do operators, all_reduce, all_gather and updates "
-               "by strata's optimizers");
+               ", which servers cannot do; docs/standalone.md lists what they do");
   const auto known = std::ranges::find(updates_, update);
   if (known != updates_.end()) return static_cast<size_t>(known - updates_.begin());
   const std::string why = update->why_not_shipped();
@@ -467,7 +521,7 @@ void StandaloneClient::run_together(const std::vector<Visit*>& visits) {
   runs_ = run;
   stale_ = true;
   for (const size_t update : step.updates) {
-    updates_[update]->set_finished(updates_[update]->finished() + 1);
+    updates_[update]->set_finished(updates_[update]->finished() + updates_per_run());
   }
 }
 

@@ -39,6 +39,8 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
     std::vector<std::string> devices;  ///< Of each server.
     uint64_t seed = 0;
     std::chrono::milliseconds timeout;  ///< Of a run.
+    /// Where there are parameter servers; without their addresses.
+    std::optional<ParametersSpec> parameters = {};
   };
 
   /// Connects, and begins or resumes a session.
@@ -51,6 +53,7 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
   std::string session() const;
   uint64_t runs() const { return runs_; }
   int num_servers() const { return static_cast<int>(servers_.size()); }
+  int num_parameter_servers() const { return static_cast<int>(parameter_servers_.size()); }
   size_t num_replicas() const { return servers_.size() * settings_.devices.size(); }
 
   void fetch();
@@ -94,7 +97,11 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
   };
 
   // Connections.
+  static std::vector<Server> servers_at(const std::vector<std::string>& addresses);
   void connect();
+  std::vector<Server*> all_servers();
+  std::vector<Reply> open(std::vector<Server>& servers, bool hold_parameters);
+  void join(const std::vector<Reply>& workers, const std::vector<Reply>& parameter_servers);
   void disconnect();
   Reply receive_reply(Server& server) const;
   void ask_all(const std::function<Request(size_t)>& request);
@@ -118,14 +125,16 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
   static std::string contents_of(const State& state);
   void note_equal(State& state) const;
   bool has_changed(State& state) const;
+  int64_t updates_per_run() const;
   int replicas_per_server() const { return static_cast<int>(settings_.devices.size()); }
 
   const Settings settings_;
   std::shared_ptr<wire::Transport> transport_;
   ReplicaGroup* group_ = nullptr;
 
-  mutable Mutex mutex_;  // calls take turns
-  std::vector<Server> servers_;
+  mutable Mutex mutex_;          // calls take turns
+  std::vector<Server> servers_;  // that run steps
+  std::vector<Server> parameter_servers_;
   bool connected_ = false;
   bool closed_ = false;
   uint64_t runs_ = 0;

@@ -16,6 +16,9 @@ ClientSession::ClientSession(std::shared_ptr<standalone::StandaloneClient> clien
 ClientSession::~ClientSession() = default;
 
 int ClientSession::num_servers() const { return client_ ? client_->num_servers() : 0; }
+int ClientSession::num_parameter_servers() const {
+  return client_ ? client_->num_parameter_servers() : 0;
+}
 
 std::string ClientSession::session() const { return client_ ? client_->session() : ""; }
 uint64_t ClientSession::runs() const { return client_ ? client_->runs() : group_.step(); }

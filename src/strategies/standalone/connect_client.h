@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,12 @@ namespace strata::standalone {
 /// timeout and replicas' options; then makes it a group that records for the servers. Null where the
 /// replicas are in this process: the group stays as it is.
 /// @param devices  Of each server; empty: {"cpu:0"}.
+/// @param parameters  How workers use parameter servers, for a strategy that has them.
 /// @throws Error  kInvalidArgument, kUnimplemented: options that do not go together. As StandaloneClient.
 std::shared_ptr<StandaloneClient> connect_client(ReplicaGroupOptions& group,
                                                  const ClientMode& client,
                                                  const StandaloneOptions& options,
-                                                 const std::vector<std::string>& devices);
+                                                 const std::vector<std::string>& devices,
+                                                 std::optional<ParametersSpec> parameters = {});
 
 }  // namespace strata::standalone

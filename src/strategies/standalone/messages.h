@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/proto_message.h"
+#include "strata/ps/table.h"
 
 /// What a standalone client and a server send each other. The contract is
 /// proto/strata/standalone.proto.
@@ -45,6 +47,19 @@ struct UpdateSpec {
   std::vector<int64_t> variables = {};  ///< Numbers of tensors.
 };
 
+/// The parameter servers of a session, and how its workers use them
+/// (ParameterServerStrategyOptions).
+struct ParametersSpec {
+  std::vector<std::string> addresses = {};
+  int64_t workers = 0;
+  ps::Consistency consistency = ps::Consistency::kAsynchronous;
+  int64_t staleness = 0;
+  int64_t backup_workers = 0;
+  ps::PushPrecision precision = ps::PushPrecision::kFull;
+  bool backup = false;
+  bool pull_ahead = false;
+};
+
 struct Request {
   RequestKind kind = RequestKind::kNone;
   // kOpen.
@@ -54,8 +69,10 @@ struct Request {
   std::vector<std::string> devices = {};
   int64_t rank = 0;
   int64_t servers = 0;
+  bool holds_parameters = false;  ///< It is one of the session's parameter servers.
   // kJoin.
   std::string leader = {};  ///< The address of the first one's group.
+  std::optional<ParametersSpec> parameters = {};
   // kAdd: all of them, of which the session may have the first ones; and a step's graphs, one a
   // replica of this server. A reply, the elements of new tensors, another reply.
   std::vector<StateSpec> states = {};
@@ -75,7 +92,7 @@ struct Reply {
   uint64_t code = 0;  ///< An ErrorCode.
   std::string message = {};
   std::string session = {};
-  int64_t port = 0;  ///< kOpen, of the first server: of the group's leader.
+  int64_t port = 0;  ///< kOpen, of the first server and of parameter servers: where others find it.
   uint64_t runs = 0;
   bool joined = false;
   int64_t states = 0;  ///< That the session has.
@@ -98,6 +115,17 @@ void visit_fields(auto& field, MessageOf<UpdateSpec> auto& spec) {
   field(2, "variables", spec.variables);
 }
 
+void visit_fields(auto& field, MessageOf<ParametersSpec> auto& spec) {
+  field(1, "addresses", spec.addresses);
+  field(2, "workers", spec.workers);
+  field(3, "consistency", spec.consistency);
+  field(4, "staleness", spec.staleness);
+  field(5, "backup_workers", spec.backup_workers);
+  field(6, "precision", spec.precision);
+  field(7, "backup", spec.backup);
+  field(8, "pull_ahead", spec.pull_ahead);
+}
+
 void visit_fields(auto& field, MessageOf<Request> auto& request) {
   field(1, "kind", request.kind);
   field(2, "protocol", request.protocol);
@@ -116,6 +144,8 @@ void visit_fields(auto& field, MessageOf<Request> auto& request) {
   field(15, "tensors", request.tensors);
   field(16, "slots", request.slots);
   field(17, "iterations", request.iterations);
+  field(18, "holds_parameters", request.holds_parameters);
+  field(19, "parameters", request.parameters);
 }
 
 void visit_fields(auto& field, MessageOf<Reply> auto& reply) {

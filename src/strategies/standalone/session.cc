@@ -80,10 +80,13 @@ void Session::live(const std::stop_token& stop) {
         const MutexLock lock(mutex_);
         current_.reset();
       }
-      if (outcome == Outcome::kClosed) world_.reset();
+      if (outcome == Outcome::kClosed) {
+        world_.reset();
+        parameters_.reset();
+      }
       client->connection->close(wire::Deadline::after(kCloseTime));
-      if (!world_ || outcome == Outcome::kBroken) break;
-      if (outcome == Outcome::kLost) world_->agree(false);
+      if (!joined() || outcome == Outcome::kBroken) break;
+      if (world_ && outcome == Outcome::kLost) world_->agree(false);
     }
   } catch (...) {
     const Status status = Status::from_current_exception();
@@ -93,6 +96,7 @@ void Session::live(const std::stop_token& stop) {
   if (world_) world_->abandon("its session on another server has ended");
   try {
     world_.reset();
+    parameters_.reset();
   } catch (...) {
     STRATA_LOG(kWarning) << "[standalone] " << Status::from_current_exception().message();
   }
@@ -108,7 +112,7 @@ void Session::say(Client& client, Reply reply) {
   reply.runs = world_ ? world_->runs() : 0;
   reply.states = world_ ? static_cast<int64_t>(world_->num_states()) : 0;
   reply.updates = world_ ? static_cast<int64_t>(world_->num_updates()) : 0;
-  reply.joined = world_ != nullptr;
+  reply.joined = joined();
   client.connection->send_message(kControlChannel, encode(reply));
 }
 
@@ -127,9 +131,11 @@ void Session::answer_open(Client& client) {
     group_->seed = open.seed;
     group_->rank = static_cast<int>(open.rank);
     group_->servers = static_cast<int>(open.servers);
+    holds_parameters_ = open.holds_parameters;
   }
   Reply reply{.session = token_};
-  if (!world_ && group_->rank == 0 && group_->servers > 1) {
+  const bool is_found = holds_parameters_ || (group_->rank == 0 && group_->servers > 1);
+  if (!joined() && is_found) {
     port_.emplace(settings_.address.host);
     reply.port = port_->number();
     group_->listen_address = wire::Address{settings_.address.host, port_->number()}.to_string();
@@ -192,7 +198,9 @@ Session::Outcome Session::handle(Client& client, const Request& request,
 Session::Outcome Session::handle_joined(Client& client, const Request& request,
                                         const std::stop_token& stop) {
   STRATA_CHECK(world_ != nullptr, kFailedPrecondition,
-               "[standalone] got a request before the servers have joined; expected join");
+               parameters_ ? "[standalone] got a request for a parameter server; expected close"
+                           : "[standalone] got a request before the servers have joined; expected "
+                             "join");
   switch (request.kind) {
     case RequestKind::kAdd:
       return add(client, request, stop);
@@ -211,9 +219,17 @@ Session::Outcome Session::handle_joined(Client& client, const Request& request,
 }
 
 void Session::join(const Request& request) {
-  if (world_) return;
+  if (joined()) return;
   group_->leader = request.leader;
   group_->job = str_cat("standalone/", request.session);
+  group_->parameters = request.parameters;
+  if (holds_parameters_) {
+    STRATA_CHECK(request.parameters.has_value(), kInvalidArgument,
+                 "[standalone] join: got no workers for a parameter server");
+    parameters_ = std::make_unique<ParameterHost>(*group_, budget_);
+    port_.reset();
+    return;
+  }
   world_ = std::make_unique<SessionWorld>(*group_, settings_.limits, budget_);
   port_.reset();
 }
@@ -302,6 +318,7 @@ Session::Outcome Session::push(Client& client, const Request& request,
 }
 
 void Session::fetch(Client& client, const Request& request, const std::stop_token& stop) {
+  if (!request.tensors.empty()) world_->fetch_parameters();
   const std::vector<at::Tensor> values = world_->fetch(request);
   say(client, {.iterations = world_->iterations_of(request)});
   client.transfer.send(*client.connection, values);

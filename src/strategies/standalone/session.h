@@ -10,6 +10,7 @@
 #include "core/thread.h"
 #include "strategies/standalone/budget.h"
 #include "strategies/standalone/messages.h"
+#include "strategies/standalone/parameter_host.h"
 #include "strategies/standalone/reserved_port.h"
 #include "strategies/standalone/session_world.h"
 #include "strategies/standalone/tensor_transfer.h"
@@ -70,6 +71,7 @@ class Session {
   Outcome handle(Client& client, const Request& request, const std::stop_token& stop);
   Outcome handle_joined(Client& client, const Request& request, const std::stop_token& stop);
   void join(const Request& request);
+  bool joined() const { return world_ || parameters_; }
   Outcome add(Client& client, const Request& request, const std::stop_token& stop);
   Outcome run(Client& client, const Request& request, const std::stop_token& stop);
   Outcome push(Client& client, const Request& request, const std::stop_token& stop);
@@ -85,8 +87,10 @@ class Session {
   // The session's thread's.
   std::optional<ReservedPort> port_;
   std::optional<GroupSpec> group_;
+  bool holds_parameters_ = false;
   std::unique_ptr<SessionWorld> world_;
-  uint64_t answered_run_ = 0;  // whose outcome is kept
+  std::unique_ptr<ParameterHost> parameters_;  // or this
+  uint64_t answered_run_ = 0;                  // whose outcome is kept
   Status answered_status_;
   std::vector<at::Tensor> answered_outputs_;
 

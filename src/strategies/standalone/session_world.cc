@@ -26,6 +26,8 @@
 #include "strata/core/error.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
+#include "strata/strategies/parameter_server_strategy.h"
+#include "strategies/standalone/parameter_host.h"
 #include "tensor/update_rule.h"
 
 namespace strata::standalone {
@@ -37,13 +39,15 @@ using graph::remote::StepRun;
 using graph::remote::StepWorld;
 using graph::remote::Work;
 
-std::unique_ptr<Strategy> make_strategy(const GroupSpec& spec) {
-  const ReplicaOptions replicas{.pin_threads = false};  // sessions share the cores
+const ReplicaOptions kReplicas{.pin_threads = false};  // sessions share the cores
+
+/// All servers' replicas in sync.
+std::unique_ptr<Strategy> make_mirrored(const GroupSpec& spec) {
   if (spec.servers == 1) {
     return std::make_unique<MirroredStrategy>(MirroredOptions{.devices = spec.devices,
                                                               .seed = spec.seed,
                                                               .timeout = spec.wait_timeout,
-                                                              .replicas = replicas});
+                                                              .replicas = kReplicas});
   }
   std::vector<std::string> addresses(static_cast<size_t>(spec.servers), ":0");
   addresses[0] = spec.leader;
@@ -59,8 +63,42 @@ std::unique_ptr<Strategy> make_strategy(const GroupSpec& spec) {
   options.server.job = spec.job;
   options.server.tls = spec.tls;
   options.server.job_secret = spec.job_secret;
-  options.replicas = replicas;
+  options.replicas = kReplicas;
   return std::make_unique<MultiWorkerMirroredStrategy>(options);
+}
+
+/// This server's replicas, whose variables are on parameter servers.
+std::unique_ptr<Strategy> make_worker(const GroupSpec& spec) {
+  const ParametersSpec& parameters = *spec.parameters;
+  ParameterServerStrategyOptions options;
+  options.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
+      cluster_of(parameters), cluster::SimpleOptions{.task_type = "worker", .task_id = spec.rank});
+  options.devices = spec.devices;
+  options.seed = spec.seed;
+  options.consistency = {.kind = parameters.consistency,
+                         .staleness = parameters.staleness,
+                         .backups = static_cast<int>(parameters.backup_workers)};
+  options.push_precision = parameters.precision;
+  options.backup = parameters.backup;
+  options.pull_ahead = parameters.pull_ahead;
+  options.server.start_timeout = spec.join_timeout;
+  options.server.job = spec.job;
+  options.server.tls = spec.tls;
+  options.server.job_secret = spec.job_secret;
+  options.timeout = spec.wait_timeout;
+  options.replicas = kReplicas;
+  return std::make_unique<ParameterServerStrategy>(options);
+}
+
+std::unique_ptr<Strategy> make_strategy(const GroupSpec& spec) {
+  return spec.parameters ? make_worker(spec) : make_mirrored(spec);
+}
+
+/// Those that agree on each run of workers that step by themselves.
+std::unique_ptr<Strategy> make_voters(GroupSpec spec) {
+  if (!spec.parameters || spec.servers == 1) return nullptr;
+  spec.devices = {"cpu:0"};
+  return make_mirrored(spec);
 }
 
 bool is_spec_dtype(uint64_t dtype) {
@@ -109,13 +147,18 @@ at::Tensor dense(const at::Tensor& tensor) {
 }  // namespace
 
 SessionWorld::SessionWorld(const GroupSpec& group, const WorldLimits& limits, Budget& budget)
-    : limits_(limits), budget_(budget), strategy_(make_strategy(group)) {}
+    : limits_(limits),
+      budget_(budget),
+      strategy_(make_strategy(group)),
+      workers_(make_voters(group)),
+      has_parameters_(group.parameters.has_value()) {}
 
 SessionWorld::~SessionWorld() = default;
 
 int SessionWorld::replicas() const { return strategy_->group().num_local_replicas(); }
 
 bool SessionWorld::agree(bool ready) {
+  if (workers_) return workers_->reduce(ReduceOp::kMin, PerReplica<int64_t>({ready ? 1 : 0})) == 1;
   if (strategy_->num_replicas_in_sync() == replicas()) return ready;
   const std::vector<int64_t> votes(static_cast<size_t>(replicas()), ready ? 1 : 0);
   return strategy_->reduce(ReduceOp::kMin, PerReplica(votes)) == 1;
@@ -485,6 +528,11 @@ std::vector<at::Tensor> SessionWorld::fetch(const Request& request) const {
   return all;
 }
 
+void SessionWorld::fetch_parameters() {
+  if (!has_parameters_) return;
+  for (const auto& update : updates_) optimizers::shipped_update_of(*update).fetch_shipped();
+}
+
 std::vector<int64_t> SessionWorld::iterations_of(const Request& request) const {
   std::vector<int64_t> all;
   for (const int64_t u : request.slots) {
@@ -528,10 +576,12 @@ void SessionWorld::push(const Request& request, const std::vector<at::Tensor>& v
     for (size_t slot = 0; slot < slots; ++slot) update.set_slot(slot, *next++);
     update.set_iterations(request.iterations[k]);
   }
+  for (const auto& update : updates_) optimizers::shipped_update_of(*update).flush_shipped();
 }
 
 void SessionWorld::abandon(const std::string& why) {
-  if (auto* const workers = dynamic_cast<MultiWorkerMirroredStrategy*>(strategy_.get())) {
+  Strategy* const group = workers_ ? workers_.get() : strategy_.get();
+  if (auto* const workers = dynamic_cast<MultiWorkerMirroredStrategy*>(group)) {
     if (workers->server()) workers->server()->abort(why);
   }
 }

@@ -28,6 +28,7 @@ struct GroupSpec {
   int rank = 0;
   int servers = 1;
   std::string leader = {};  ///< The first server's address for the group.
+  std::optional<ParametersSpec> parameters = {};
   std::optional<std::string> listen_address = {};
   std::string job = {};
   std::optional<wire::TlsOptions> tls = {};
@@ -45,7 +46,9 @@ struct WorldLimits {
 };
 
 /// The tensors, optimizers and steps of a session on this server, and the replicas that run them: those
-/// of a strategy, as in a program. Calls marked "together" are made by all servers of the session.
+/// of a strategy, as in a program. Calls marked "together" are made by all servers of the session, but
+/// its parameter servers: where it has these, the others are workers that run steps by themselves, and
+/// meet only to agree on what is run.
 /// Threads: one, the session's.
 class SessionWorld {
  public:
@@ -88,6 +91,8 @@ class SessionWorld {
   /// What a fetch sends, or a push brings, in order: tensors replica by replica, then slots.
   /// @throws Error  kInvalidArgument: what the session does not have.
   std::vector<at::Tensor> fetch(const Request& request) const;
+  /// The same of what parameter servers have now.
+  void fetch_parameters();
   std::vector<int64_t> iterations_of(const Request& request) const;
   std::vector<at::Tensor> memory_for_push(const Request& request) const;
   /// Together.
@@ -120,6 +125,9 @@ class SessionWorld {
   BudgetShare budget_;
   uint64_t transient_ = 0;  // of the largest step
   std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Strategy>
+      workers_;  // that agree, where `strategy_` has this worker's replicas alone
+  bool has_parameters_ = false;
   std::vector<State> states_;
   std::vector<UpdateSpec> update_specs_;
   std::vector<std::unique_ptr<optimizers::Optimizer>> updates_;
