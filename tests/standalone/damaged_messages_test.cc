@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -17,12 +18,15 @@
 #include "kernels/attention.h"
 #include "kernels/masked_recurrent.h"
 #include "kernels/recurrent.h"
+#include "strata/core/file_system.h"
 #include "strategies/standalone/messages.h"
 #include "strategies/standalone/server.h"
+#include "strategies/standalone/server_dataset_json.h"
 #include "support/damaged.h"
 #include "support/expect_error.h"
 #include "support/proto_contract.h"
 #include "support/soak_setting.h"
+#include "support/temp_folder.h"
 #include "wire/tcp/socket_transport.h"
 
 namespace strata {
@@ -444,8 +448,12 @@ TEST(StandaloneMessagesTest, AParameterServerOnlyCloses) {
 }
 
 TEST(StandaloneMessagesTest, DamagedOnesHarmNoOtherClient) {
-  standalone::StandaloneServer server(
-      {.memory = kMemory, .sessions = 64, .keep = std::chrono::milliseconds(100)});
+  const test::TempFolder folder;
+  std::ofstream(join_path(folder.path(), "table.csv")) << "1,2,0\n3,4,1\n";
+  standalone::StandaloneServer server({.data = folder.path(),
+                                       .memory = kMemory,
+                                       .sessions = 64,
+                                       .keep = std::chrono::milliseconds(100)});
   const Thread serving("server", [&](const std::stop_token& stop) { server.serve(stop); });
   RawClient honest(server.address());
   ASSERT_EQ(honest.open().code, 0);
@@ -467,6 +475,19 @@ TEST(StandaloneMessagesTest, DamagedOnesHarmNoOtherClient) {
           .kind = standalone::RequestKind::kFetch, .tensors = {0, 1}, .slots = {0}}),
       standalone::encode(standalone::Request{
           .kind = standalone::RequestKind::kPush, .tensors = {0}, .slots = {0}}),
+      standalone::encode(standalone::Request{.kind = standalone::RequestKind::kDescribe,
+                                             .dataset = standalone::to_json({.format = "csv",
+                                                                             .files = {"table.csv"},
+                                                                             .batch_size = 1,
+                                                                             .header = false,
+                                                                             .classes = {"0", "1"}})
+                                                            .dump()}),
+      standalone::encode(standalone::Request{
+          .kind = standalone::RequestKind::kRun,
+          .step = 0,
+          .run = 1,
+          .rates = {0.1},
+          .sources = {{.input = 0, .dataset = 0, .batch = 1, .field = 0, .row = 0}}}),
   };
   std::mt19937 random(static_cast<unsigned>(test::soak_setting("STRATA_FUZZ_SEED", 1)));
   const auto mutations = static_cast<int>(test::soak_setting("STRATA_FUZZ_STEPS", 1000)) / 10;
@@ -480,7 +501,9 @@ TEST(StandaloneMessagesTest, DamagedOnesHarmNoOtherClient) {
         continue;
       }
       client.ask({.kind = standalone::RequestKind::kJoin, .session = "y"});
-      client.send(damaged(requests[random() % 4], random));
+      // Undamaged ones before it, as they come in a session.
+      if (random() % 2 == 0) client.ask(standalone::decode_request(requests[4]));
+      client.send(damaged(requests[random() % std::size(requests)], random));
       client.receive();
     } catch (const Error&) {  // the server has closed the connection
     }

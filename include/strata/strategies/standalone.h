@@ -9,6 +9,8 @@
 
 #include "strata/core/export.h"
 #include "strata/core/one_of.h"
+#include "strata/data/dataset.h"
+#include "strata/strategies/server_dataset.h"
 #include "strata/wire/security.h"
 
 namespace strata {
@@ -61,6 +63,11 @@ class STRATA_API ClientSession {
   /// Sends all of them, after a checkpoint was restored. A variable that was written outside `run` is sent
   /// before the next run by itself.
   void push();
+  /// A dataset that the servers read, from files of theirs: it gives batches to `run`, `distribute` and
+  /// `fit` whose tensors have sizes and no elements here. Only steps may look into them.
+  /// @throws Error  kFailedPrecondition: client = "in_process". kInvalidArgument: options. Of the servers:
+  ///   kPermissionDenied: no file of the folder that they were started with; and as data's functions.
+  data::Dataset server_dataset(const ServerDatasetOptions& options);
   /// Ends the session; without it the servers keep it for a while after the client's end.
   void close();
 

@@ -49,6 +49,7 @@ class BudgetShare {
     taken_ += bytes;
   }
   uint64_t left() const { return budget_.left(); }
+  Budget& of() const { return budget_; }
 
  private:
   Budget& budget_;

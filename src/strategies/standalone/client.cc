@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "cluster/job_secret_environment.h"
@@ -15,6 +16,7 @@
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strata/tensor/fingerprint.h"
+#include "strategies/standalone/server_dataset_json.h"
 #include "wire/tcp/socket_transport.h"
 
 namespace strata::standalone {
@@ -109,6 +111,24 @@ Reply StandaloneClient::receive_reply(Server& server) const {
                   str_cat(reply.message, " (server ", server.address.to_string(), ")"));
   }
   return reply;
+}
+
+/// Of all servers. What one refuses is why the others are lost.
+std::vector<Reply> StandaloneClient::receive_replies() {
+  std::vector<Reply> replies;
+  std::exception_ptr lost;
+  for (Server& server : servers_) {
+    try {
+      replies.push_back(receive_reply(server));
+    } catch (const Refused& refused) {
+      if (refused.code() != ErrorCode::kAborted) throw;
+      if (!lost) lost = std::current_exception();
+    } catch (const Error&) {
+      if (!lost) lost = std::current_exception();
+    }
+  }
+  if (lost) std::rethrow_exception(lost);
+  return replies;
 }
 
 void StandaloneClient::ask_all(const std::function<Request(size_t)>& request) {
@@ -474,29 +494,50 @@ void StandaloneClient::exchange_new(const std::vector<Reply>& replies) {
   for (Server& server : servers_) server.transfer.wait(*transport_, deadline());
 }
 
-void StandaloneClient::run_together(const std::vector<Visit*>& visits) {
-  const MutexLock lock(mutex_);
-  connect();
-  Step& step = step_of(visits);
-  push_changed();
-  const uint64_t run = runs_ + 1;
-  const size_t per_server = static_cast<size_t>(replicas_per_server());
-  for (Visit* visit : visits) {
-    for (at::Tensor& input : visit->inputs) {
-      if (input.defined() && !input.is_non_overlapping_and_dense()) {
-        throw Error(ErrorCode::kUnimplemented,
-                    str_cat("[standalone] got an input of ", input.sizes(), " with strides ",
-                            input.strides(), "; expected one without gaps: call contiguous()"));
+/// Makes the inputs dense tensors, and leaves out those that the servers read. @return these, by server.
+std::vector<std::vector<InputSource>> StandaloneClient::take_inputs(
+    const std::vector<Visit*>& visits) const {
+  const auto per_server = static_cast<size_t>(replicas_per_server());
+  std::vector<std::vector<InputSource>> sources(servers_.size());
+  for (size_t r = 0; r < visits.size(); ++r) {
+    std::vector<at::Tensor>& inputs = visits[r]->inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      at::Tensor& input = inputs[i];
+      if (const auto origin = stand_ins_->find(input)) {
+        sources[r / per_server].push_back(
+            {.input = static_cast<int64_t>((r % per_server) * inputs.size() + i),
+             .dataset = origin->dataset,
+             .epoch = origin->epoch,
+             .batch = origin->batch,
+             .field = origin->field,
+             .row = origin->row});
+        input = at::Tensor();
       }
+      if (!input.defined()) continue;
+      STRATA_CHECK(input.is_non_overlapping_and_dense(), kUnimplemented,
+                   "[standalone] got an input of ", input.sizes(), " with strides ",
+                   input.strides(), "; expected one without gaps: call contiguous()");
       input = input.detach();
     }
   }
+  return sources;
+}
+
+void StandaloneClient::run_together(const std::vector<Visit*>& visits) {
+  const MutexLock lock(mutex_);
+  connect();
+  const std::vector<std::vector<InputSource>> sources = take_inputs(visits);
+  Step& step = step_of(visits);
+  push_changed();
+  const uint64_t run = runs_ + 1;
+  const auto per_server = static_cast<size_t>(replicas_per_server());
   resuming([&] {
     STRATA_CHECK(runs_ + 1 == run || runs_ == run, kDataLoss, "[standalone] the servers have made ",
                  runs_, " runs, and this client ", run - 1,
                  "; another client has the session: begin a new one");
-    ask_all([&](size_t) {
+    ask_all([&](size_t i) {
       Request request{.kind = RequestKind::kRun, .step = step.number, .run = run};
+      request.sources = sources[i];
       for (const auto& update : updates_) request.rates.push_back(update->next_rate());
       return request;
     });
@@ -504,7 +545,7 @@ void StandaloneClient::run_together(const std::vector<Visit*>& visits) {
       Server& server = servers_[r / per_server];
       server.transfer.send(*server.connection, visits[r]->inputs);
     }
-    for (Server& server : servers_) receive_reply(server);
+    receive_replies();
     for (size_t r = 0; r < visits.size(); ++r) {
       Server& server = servers_[r / per_server];
       const graph::Graph& graph = visits[r]->trace->graph;
@@ -523,6 +564,35 @@ void StandaloneClient::run_together(const std::vector<Visit*>& visits) {
   for (const size_t update : step.updates) {
     updates_[update]->set_finished(updates_[update]->finished() + updates_per_run());
   }
+}
+
+data::Dataset StandaloneClient::describe(const ServerDatasetOptions& options) {
+  const MutexLock lock(mutex_);
+  check_dataset(options);
+  const std::string text = to_json(options).dump();
+  std::vector<Reply> replies;
+  resuming([&] {
+    ask_all([&](size_t) { return Request{.kind = RequestKind::kDescribe, .dataset = text}; });
+    replies = receive_replies();
+  });
+  data::ElementSpec fields;
+  for (const FieldSpec& field : replies[0].fields) {
+    fields.push_back({.shape = field.sizes, .dtype = static_cast<at::ScalarType>(field.dtype)});
+  }
+  for (const Reply& reply : replies) {
+    STRATA_CHECK(reply.batches == replies[0].batches && reply.dataset == replies[0].dataset,
+                 kFailedPrecondition, "[standalone] server_dataset: got ", reply.batches,
+                 " batches on one server and ", replies[0].batches,
+                 " on another; give all of them the same files");
+  }
+  return data::Dataset::range(replies[0].batches)
+      .map([stand_ins = stand_ins_, fields, number = replies[0].dataset](
+               const data::Example& batch, const data::ElementKey& key) {
+        return stand_ins->make({.dataset = number,
+                                .epoch = static_cast<int64_t>(key.epoch),
+                                .batch = batch.x().item<int64_t>()},
+                               fields);
+      });
 }
 
 // --- Values

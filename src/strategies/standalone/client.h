@@ -17,8 +17,10 @@
 #include "optim/step/shipped_update.h"
 #include "runtime/replica_group.h"
 #include "strata/runtime/replica_context.h"
+#include "strata/strategies/server_dataset.h"
 #include "strata/strategies/standalone.h"
 #include "strategies/standalone/messages.h"
+#include "strategies/standalone/stand_ins.h"
 #include "strategies/standalone/tensor_transfer.h"
 #include "wire/transport.h"
 
@@ -60,6 +62,8 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
   void push();
   /// Ends the session on the servers.
   void close();
+  /// Its elements stand for what the servers read.
+  data::Dataset describe(const ServerDatasetOptions& options);
 
   std::vector<at::Tensor> run_step(const std::shared_ptr<const graph::Trace>& trace,
                                    const std::vector<at::Tensor>& inputs) override;
@@ -104,12 +108,14 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
   void join(const std::vector<Reply>& workers, const std::vector<Reply>& parameter_servers);
   void disconnect();
   Reply receive_reply(Server& server) const;
+  std::vector<Reply> receive_replies();
   void ask_all(const std::function<Request(size_t)>& request);
   wire::Deadline deadline() const { return wire::Deadline::after(settings_.timeout); }
   template <typename Call>
   void resuming(const Call& call);
 
   // Steps.
+  std::vector<std::vector<InputSource>> take_inputs(const std::vector<Visit*>& visits) const;
   void run_together(const std::vector<Visit*>& visits);
   Step& step_of(const std::vector<Visit*>& visits);
   void describe(Step& step, std::vector<std::string>* graphs_of_server);
@@ -144,6 +150,7 @@ class StandaloneClient final : public graph::StepRunner, public RunObserver {
   std::vector<std::shared_ptr<optimizers::ShippedUpdate>> updates_;
   std::vector<UpdateSpec> update_specs_;
   std::vector<Step> steps_;
+  const std::shared_ptr<StandIns> stand_ins_ = std::make_shared<StandIns>();
 };
 
 }  // namespace strata::standalone

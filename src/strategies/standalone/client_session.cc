@@ -1,4 +1,5 @@
 #include "runtime/replica_group.h"
+#include "strata/core/error.h"
 #include "strata/strategies/standalone.h"
 #include "strategies/standalone/client.h"
 
@@ -27,6 +28,12 @@ void ClientSession::fetch() {
 }
 void ClientSession::push() {
   if (client_) client_->push();
+}
+data::Dataset ClientSession::server_dataset(const ServerDatasetOptions& options) {
+  STRATA_CHECK(client_ != nullptr, kFailedPrecondition, "[", group_.name(),
+               "] server_dataset: got client='in_process', whose replicas are here; expected "
+               "client='standalone', or make a data::Dataset");
+  return client_->describe(options);
 }
 void ClientSession::close() {
   if (client_) client_->close();

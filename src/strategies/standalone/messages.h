@@ -23,13 +23,30 @@ inline constexpr uint32_t kTensorChannel = 1;
 
 enum class RequestKind : uint64_t {
   kNone = 0,
-  kOpen = 1,   ///< A session, or one that there is.
-  kJoin = 2,   ///< The servers of the session form a group.
-  kAdd = 3,    ///< Tensors, optimizers and a step. Elements of new tensors follow the reply.
-  kRun = 4,    ///< A step. Inputs follow.
-  kFetch = 5,  ///< Elements follow the reply.
-  kPush = 6,   ///< Elements follow the reply.
-  kClose = 7,  ///< The session ends.
+  kOpen = 1,      ///< A session, or one that there is.
+  kJoin = 2,      ///< The servers of the session form a group.
+  kAdd = 3,       ///< Tensors, optimizers and a step. Elements of new tensors follow the reply.
+  kRun = 4,       ///< A step. Inputs follow.
+  kFetch = 5,     ///< Elements follow the reply.
+  kPush = 6,      ///< Elements follow the reply.
+  kClose = 7,     ///< The session ends.
+  kDescribe = 8,  ///< A dataset, which this server reads.
+};
+
+/// Where an input of a run is instead of behind the request: in a batch of a dataset, from a row on.
+struct InputSource {
+  int64_t input = 0;  ///< Its number, replica by replica of this server.
+  int64_t dataset = 0;
+  int64_t epoch = 0;
+  int64_t batch = 0;
+  int64_t field = 0;
+  int64_t row = 0;
+};
+
+/// A field of a dataset's batches.
+struct FieldSpec {
+  uint64_t dtype = 0;
+  std::vector<int64_t> sizes = {};
 };
 
 /// A tensor of the session.
@@ -82,6 +99,9 @@ struct Request {
   int64_t step = 0;
   uint64_t run = 0;                ///< Its number, from 1.
   std::vector<double> rates = {};  ///< Of every optimizer.
+  std::vector<InputSource> sources = {};
+  // kDescribe.
+  std::string dataset = {};  ///< JSON: ServerDatasetOptions.
   // kPush, kFetch.
   std::vector<int64_t> tensors = {};     ///< Numbers.
   std::vector<int64_t> slots = {};       ///< Of these optimizers, all.
@@ -99,6 +119,9 @@ struct Reply {
   int64_t updates = 0;
   int64_t step = 0;                      ///< kAdd: its number.
   std::vector<int64_t> iterations = {};  ///< kFetch: of the optimizers that were asked for.
+  int64_t dataset = 0;                   ///< kDescribe: its number.
+  int64_t batches = 0;
+  std::vector<FieldSpec> fields = {};
 };
 
 void visit_fields(auto& field, MessageOf<StateSpec> auto& spec) {
@@ -113,6 +136,20 @@ void visit_fields(auto& field, MessageOf<StateSpec> auto& spec) {
 void visit_fields(auto& field, MessageOf<UpdateSpec> auto& spec) {
   field(1, "options", spec.options);
   field(2, "variables", spec.variables);
+}
+
+void visit_fields(auto& field, MessageOf<InputSource> auto& source) {
+  field(1, "input", source.input);
+  field(2, "dataset", source.dataset);
+  field(3, "epoch", source.epoch);
+  field(4, "batch", source.batch);
+  field(5, "field", source.field);
+  field(6, "row", source.row);
+}
+
+void visit_fields(auto& field, MessageOf<FieldSpec> auto& spec) {
+  field(1, "dtype", spec.dtype);
+  field(2, "sizes", spec.sizes);
 }
 
 void visit_fields(auto& field, MessageOf<ParametersSpec> auto& spec) {
@@ -146,6 +183,8 @@ void visit_fields(auto& field, MessageOf<Request> auto& request) {
   field(17, "iterations", request.iterations);
   field(18, "holds_parameters", request.holds_parameters);
   field(19, "parameters", request.parameters);
+  field(20, "sources", request.sources);
+  field(21, "dataset", request.dataset);
 }
 
 void visit_fields(auto& field, MessageOf<Reply> auto& reply) {
@@ -159,6 +198,9 @@ void visit_fields(auto& field, MessageOf<Reply> auto& reply) {
   field(8, "updates", reply.updates);
   field(9, "step", reply.step);
   field(10, "iterations", reply.iterations);
+  field(11, "dataset", reply.dataset);
+  field(12, "batches", reply.batches);
+  field(13, "fields", reply.fields);
 }
 
 std::string encode(const Request& request);

@@ -67,6 +67,7 @@ StandaloneServer::Impl::Impl(const ServerOptions& given)
       {.tls = options.tls, .job_secret = options.job_secret, .silence_limit = kSilence});
   settings.limits.step_time = options.step_time;
   settings.limits.graph_bytes = options.graph_bytes;
+  settings.limits.data = options.data;
   settings.keep = options.keep;
   settings.group.tls = options.tls;
   settings.group.job_secret = options.job_secret;

@@ -23,6 +23,9 @@ struct ServerOptions {
   std::optional<wire::TlsOptions> tls = {};
   std::optional<wire::JobSecret> job_secret = {};
 
+  /// The folder of the files that clients' datasets may read; empty: none.
+  std::string data = {};
+
   // Bounds.
   uint64_t memory = 0;                       ///< Bytes of all sessions; 0: half of the machine's.
   uint64_t graph_bytes = uint64_t{1} << 20;  ///< Of a step as it comes.

@@ -204,6 +204,8 @@ Session::Outcome Session::handle_joined(Client& client, const Request& request,
   switch (request.kind) {
     case RequestKind::kAdd:
       return add(client, request, stop);
+    case RequestKind::kDescribe:
+      return describe(client, request);
     case RequestKind::kRun:
       return run(client, request, stop);
     case RequestKind::kPush:
@@ -267,14 +269,32 @@ Session::Outcome Session::add(Client& client, const Request& request, const std:
   return Outcome::kContinue;
 }
 
+Session::Outcome Session::describe(Client& client, const Request& request) {
+  SessionWorld::Description description = world_->begin_describe(request);
+  if (!world_->agree(true)) {
+    answered_status_ = {ErrorCode::kAborted, "[standalone] another server lacks the dataset"};
+    return Outcome::kLostAndVoted;
+  }
+  Reply reply{.dataset = static_cast<int64_t>(description.number)};
+  world_->finish_describe(std::move(description));
+  const ServedDataset& dataset = world_->dataset(static_cast<size_t>(reply.dataset));
+  reply.batches = dataset.batches();
+  for (const data::TensorSpec& field : dataset.fields()) {
+    reply.fields.push_back({.dtype = static_cast<uint64_t>(field.dtype), .sizes = field.shape});
+  }
+  say(client, std::move(reply));
+  return Outcome::kContinue;
+}
+
 Session::Outcome Session::run(Client& client, const Request& request, const std::stop_token& stop) {
   const bool again = request.run != 0 && request.run == answered_run_;
   Request expected = request;
   if (again) ++expected.run;  // as if it were the next one: its inputs come all the same
-  const std::vector<at::Tensor> inputs = world_->inputs_of(expected);
+  std::vector<at::Tensor> inputs = world_->inputs_of(expected);
   const bool all = receive(client, inputs, stop);
   if (again && !all) return Outcome::kLost;
   if (!again) {
+    world_->read_inputs(expected, inputs);
     if (!world_->agree(all)) {
       if (all) {
         answered_status_ = {ErrorCode::kAborted, "[standalone] another server lacks an input"};

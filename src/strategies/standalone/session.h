@@ -73,6 +73,7 @@ class Session {
   void join(const Request& request);
   bool joined() const { return world_ || parameters_; }
   Outcome add(Client& client, const Request& request, const std::stop_token& stop);
+  Outcome describe(Client& client, const Request& request);
   Outcome run(Client& client, const Request& request, const std::stop_token& stop);
   Outcome push(Client& client, const Request& request, const std::stop_token& stop);
   void fetch(Client& client, const Request& request, const std::stop_token& stop);

@@ -28,6 +28,7 @@
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/parameter_server_strategy.h"
 #include "strategies/standalone/parameter_host.h"
+#include "strategies/standalone/server_dataset_json.h"
 #include "tensor/update_rule.h"
 
 namespace strata::standalone {
@@ -371,19 +372,72 @@ std::vector<at::Tensor> SessionWorld::inputs_of(const Request& request) const {
                request.run, "; the session has made ", runs_);
   STRATA_CHECK(request.rates.size() == updates_.size(), kInvalidArgument, "[standalone] run: got ",
                request.rates.size(), " learning rates for ", updates_.size(), " optimizers");
+  const Step& step = steps_[static_cast<size_t>(request.step)];
+  std::set<int64_t> read;
+  for (const InputSource& source : request.sources) {
+    const graph::Value* const value =
+        source.input < 0 ? nullptr : input_of(step, static_cast<size_t>(source.input));
+    STRATA_CHECK(value != nullptr && source.dataset >= 0 &&
+                     source.dataset < static_cast<int64_t>(datasets_.size()) &&
+                     read.insert(source.input).second,
+                 kInvalidArgument, "[standalone] run: got input ", source.input, " of dataset ",
+                 source.dataset, "; expected inputs of the step, each once, and one of ",
+                 datasets_.size(), " datasets");
+  }
   std::vector<at::Tensor> inputs;
-  for (const StepRun& run : steps_[static_cast<size_t>(request.step)].runs) {
-    const graph::Graph& graph = run.step().graph;
-    for (const graph::ValueId id : graph.inputs) {
-      if (id == graph::kNoValue) {
-        inputs.emplace_back();
-        continue;
-      }
-      const graph::Value& value = graph.values[static_cast<size_t>(id)];
-      inputs.push_back(at::empty_strided(value.sizes, value.strides, at::dtype(value.dtype)));
-    }
+  const size_t count = step.runs.size() * step.runs[0].step().graph.inputs.size();
+  for (size_t i = 0; i < count; ++i) {
+    const graph::Value* const value = input_of(step, i);
+    inputs.push_back(
+        value == nullptr || read.contains(static_cast<int64_t>(i))
+            ? at::Tensor()
+            : at::empty_strided(value->sizes, value->strides, at::dtype(value->dtype)));
   }
   return inputs;
+}
+
+/// Null: the step has no such input, or makes no use of it.
+const graph::Value* SessionWorld::input_of(const Step& step, size_t input) const {
+  const size_t inputs = step.runs[0].step().graph.inputs.size();
+  if (inputs == 0 || input >= step.runs.size() * inputs) return nullptr;
+  const graph::Graph& graph = step.runs[input / inputs].step().graph;
+  const graph::ValueId id = graph.inputs[input % inputs];
+  return id == graph::kNoValue ? nullptr : &graph.values[static_cast<size_t>(id)];
+}
+
+void SessionWorld::read_inputs(const Request& request, std::vector<at::Tensor>& inputs) {
+  for (const InputSource& source : request.sources) {
+    const graph::Value& value =
+        *input_of(steps_[static_cast<size_t>(request.step)], static_cast<size_t>(source.input));
+    const int64_t rows = value.sizes.empty() ? 0 : value.sizes[0];
+    const at::Tensor read = datasets_[static_cast<size_t>(source.dataset)].dataset->rows(
+        source.epoch, source.batch, source.field, source.row, rows);
+    STRATA_CHECK(read.scalar_type() == value.dtype &&
+                     read.sizes() == at::IntArrayRef(value.sizes) &&
+                     read.strides() == at::IntArrayRef(value.strides),
+                 kInvalidArgument, "[standalone] run: dataset ", source.dataset, " has ",
+                 read.scalar_type(), " ", read.sizes(), " for input ", source.input,
+                 "; the step takes ", value.dtype, " ", at::IntArrayRef(value.sizes));
+    inputs[static_cast<size_t>(source.input)] = read.clone();  // a step may write to it
+  }
+}
+
+SessionWorld::Description SessionWorld::begin_describe(const Request& request) {
+  for (size_t i = 0; i < datasets_.size(); ++i) {
+    if (datasets_[i].text == request.dataset) return {.text = {}, .dataset = nullptr, .number = i};
+  }
+  STRATA_CHECK(datasets_.size() < limits_.datasets, kResourceExhausted,
+               "[standalone] the session has ", datasets_.size(),
+               " datasets, and no more are allowed");
+  const ServerDatasetOptions options =
+      server_dataset_of(Json::parse(request.dataset, {.parts = 200'000}));
+  return {.text = request.dataset,
+          .dataset = std::make_unique<ServedDataset>(limits_.data, options, budget_.of()),
+          .number = datasets_.size()};
+}
+
+void SessionWorld::finish_describe(Description description) {
+  if (description.dataset) datasets_.push_back(std::move(description));
 }
 
 /// Sparse ones come as which rows, and their values.

@@ -18,6 +18,7 @@
 #include "strata/wire/security.h"
 #include "strategies/standalone/budget.h"
 #include "strategies/standalone/messages.h"
+#include "strategies/standalone/served_dataset.h"
 
 namespace strata::standalone {
 
@@ -43,6 +44,8 @@ struct WorldLimits {
   uint64_t parts = 200'000;
   size_t states = 20'000;
   size_t steps = 64;
+  size_t datasets = 16;
+  std::string data = {};  ///< The folder of datasets' files; empty: clients may have none.
 };
 
 /// The tensors, optimizers and steps of a session on this server, and the replicas that run them: those
@@ -82,9 +85,24 @@ class SessionWorld {
   /// Together. @return the step's number; -1: none.
   int64_t finish_add(Addition addition);
 
-  /// Memory for a run's inputs, replica by replica.
-  /// @throws Error  kNotFound: no such step. kInvalidArgument: another number of rates.
+  /// Opens a dataset, or finds the one that is the same.
+  /// @throws Error  as ServedDataset; the session is as before.
+  struct Description {
+    std::string text;
+    std::unique_ptr<ServedDataset> dataset;  // null: there is one already
+    size_t number = 0;
+  };
+  Description begin_describe(const Request& request);
+  /// Together. Keeps it.
+  void finish_describe(Description description);
+  const ServedDataset& dataset(size_t number) const { return *datasets_[number].dataset; }
+
+  /// Memory for a run's inputs, replica by replica; what datasets have is undefined.
+  /// @throws Error  kNotFound: no such step. kInvalidArgument: another number of rates, sources that
+  ///   fit no input.
   std::vector<at::Tensor> inputs_of(const Request& request) const;
+  /// Reads those. @throws Error  as ServedDataset.
+  void read_inputs(const Request& request, std::vector<at::Tensor>& inputs);
   /// Together. @return the outputs, replica by replica, dense. Counts the run even if it throws.
   std::vector<at::Tensor> run(const Request& request, const std::vector<at::Tensor>& inputs);
 
@@ -113,6 +131,7 @@ class SessionWorld {
   };
 
   at::Tensor tensor_of(const State& state, int replica) const;
+  const graph::Value* input_of(const Step& step, size_t input) const;
   void check_state(size_t i, const StateSpec& spec) const;
   uint64_t bytes_of_state(const StateSpec& spec) const;
   std::vector<at::Tensor> run_host(const graph::remote::HostWork& work,
@@ -132,6 +151,7 @@ class SessionWorld {
   std::vector<UpdateSpec> update_specs_;
   std::vector<std::unique_ptr<optimizers::Optimizer>> updates_;
   std::vector<Step> steps_;
+  std::vector<Description> datasets_;
   uint64_t runs_ = 0;
 };
 

@@ -53,6 +53,9 @@ bool read_settings(std::vector<std::string> words, Settings& settings) {
             "a folder as strata certs makes it (default: STRATA_TLS_DIR); only\n"
             "clients with a certificate of the same authority are admitted",
             settings.certificates);
+  line.text("--data", "DIR",
+            "a folder of files that clients' datasets may read (default: none)",
+            settings.server.data);
   line.number("--memory", "BYTES", "of all sessions (default: half of the machine's)",
               settings.memory, 1);
   line.seconds("--time", "SECONDS", "the limit of a step (default: 300)", settings.time);
