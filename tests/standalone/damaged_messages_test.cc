@@ -452,8 +452,8 @@ TEST(StandaloneMessagesTest, DamagedOnesHarmNoOtherClient) {
   std::ofstream(join_path(folder.path(), "table.csv")) << "1,2,0\n3,4,1\n";
   standalone::StandaloneServer server({.data = folder.path(),
                                        .memory = kMemory,
-                                       .sessions = 64,
-                                       .keep = std::chrono::milliseconds(100)});
+                                       .sessions = 1024,
+                                       .keep = std::chrono::milliseconds(20)});
   const Thread serving("server", [&](const std::stop_token& stop) { server.serve(stop); });
   RawClient honest(server.address());
   ASSERT_EQ(honest.open().code, 0);
