@@ -91,8 +91,10 @@ struct FunctionCore::Impl {
   void give_up(const std::string& reason);
   void call_elsewhere(StepRunner& runner, const Leaves& arguments, const Step& step,
                       Result& result);
+  bool call_compiled(const Leaves& arguments, const Step& step, Result& result);
 
   FunctionOptions options;
+  std::shared_ptr<StepRunner> compiler;  // null: graphs are replayed
   RecordingPolicy policy;
   std::atomic<int64_t> tracings = 0;
   std::atomic<bool> wants_to_record = false;  // and no kernels are registered
@@ -103,12 +105,10 @@ struct FunctionCore::Impl {
 
 FunctionCore::FunctionCore(FunctionOptions options, RecordingPolicy policy)
     : impl_(std::make_unique<Impl>()) {
-  STRATA_CHECK(!options.jit_compile, kUnimplemented, "[function] ", options.name,
-               ": got jit_compile, and this build has no executor that compiles graphs; leave it "
-               "false: a function then replays its operators");
   STRATA_CHECK(options.max_graphs > 0, kInvalidArgument, "[function] ", options.name,
                ": got max_graphs 0; expected 1 or more");
-  const bool at_once = std::isinf(policy.share);
+  if (options.jit_compile && !options.run_eagerly) impl_->compiler = make_compiler();
+  const bool at_once = std::isinf(policy.share) || impl_->compiler;
   if (!options.run_eagerly && at_once) register_trace_kernels();  // before threads are at work
   impl_->options = std::move(options);
   impl_->policy = std::move(policy);
@@ -202,6 +202,26 @@ void FunctionCore::Impl::call_elsewhere(StepRunner& runner, const Leaves& argume
   result.tensors = runner.run_step(trace, arguments.tensors);
 }
 
+/// @return false: there is no program for the step, which is run as it is written from now on.
+bool FunctionCore::Impl::call_compiled(const Leaves& arguments, const Step& step, Result& result) {
+  const StepRunnerGuard guard(*compiler);
+  if (!policy.refused) {
+    call_elsewhere(*compiler, arguments, step, result);
+    return true;
+  }
+  try {
+    call_elsewhere(*compiler, arguments, step, result);
+    return true;
+  } catch (const Error& error) {  // before anything has run
+    if (error.code() != ErrorCode::kUnimplemented &&
+        error.code() != ErrorCode::kFailedPrecondition) {
+      throw;
+    }
+    give_up(reason_of(error));
+  }
+  return false;
+}
+
 FunctionCore::ScratchLease::ScratchLease() {
   auto& free = free_scratch();
   if (free.empty()) {
@@ -271,6 +291,8 @@ void FunctionCore::call(const Leaves& arguments, const Step& step, Result& resul
     result.tensors = detached(std::move(result.tensors));
   };
   if (impl_->gave_up) return run();
+  if (impl_->compiler && impl_->call_compiled(arguments, step, result)) return;
+  if (impl_->compiler) return run();
   const std::shared_ptr<Entry> entry = impl_->entry_of(arguments);
   MutexLock lock(entry->mutex);
   const bool due = !impl_->gave_up && impl_->is_due(*entry);

@@ -257,14 +257,18 @@ TEST(FitTest, CompileGivesTheStrategyOfAModelThatIsNotBuilt) {
                           "compile got a strategy, and the model has weights already");
 }
 
-TEST(FitTest, SaysThatThereIsNothingToCompile) {
+/// This program has no compiler; with one tests/tpu/jit_test.cc.
+TEST(FitTest, SaysThatItHasNoCompiler) {
   const Model model = regression();
   const Lines lines;
-  model.compile({.optimizer = "sgd", .loss = "mse", .run_eagerly = true});
+  model.compile({.optimizer = "sgd", .loss = "mse", .jit_compile = true, .run_eagerly = true});
+  model.fit(rows(8).batch(4), {.verbose = 0});
   EXPECT_TRUE(lines.all().empty());
   model.compile({.optimizer = "sgd", .loss = "mse", .jit_compile = true});
+  model.fit(rows(8).batch(4), {.epochs = 2, .verbose = 0});
   ASSERT_EQ(lines.all().size(), 1u);
   EXPECT_NE(lines.all()[0].find("jit_compile=true, which has no effect"), std::string::npos);
+  EXPECT_NE(lines.all()[0].find("strata::tpu"), std::string::npos);
 }
 
 TEST(FitTest, ValidatesWhenAskedTo) {

@@ -23,8 +23,11 @@ struct FunctionOptions {
   std::string name = "function";  ///< For messages and printed graphs.
   /// Every call runs the function as it is written.
   bool run_eagerly = false;
-  /// Graphs are compiled. There is no executor that does so yet: true is an error when the function is
-  /// made.
+  /// Graphs are compiled for this machine by the plugin that STRATA_PJRT_PLUGIN names (XLA's; docs/tpu.md),
+  /// and give other last bits than the step. On one replica. An operator without a rule is an error of
+  /// the first call. Cost: seconds a signature, and in each call a copy of all that it writes, there and back.
+  /// @throws Error  when the function is made. kUnimplemented: this program has no compiler (link
+  ///   strata::tpu). kNotFound: no plugin.
   bool jit_compile = false;
   /// How many signatures a replica keeps the graphs of; the one that was called longest ago is dropped.
   size_t max_graphs = 64;

@@ -85,8 +85,8 @@ struct CompileOptions {
   /// For a model made under the dtype policy "mixed_float16": wraps the optimizer in a
   /// LossScaleOptimizer, unless it is one.
   bool auto_scale_loss = true;
-  /// Keras's "auto": graphs are compiled where something can compile them. Nothing can yet, so true has
-  /// no effect, `compile` logs that, and graphs are replayed. Saved in files.
+  /// Steps are compiled (FunctionOptions::jit_compile), on one replica. Where there is no compiler, or it has
+  /// no rule for something in a step, a line in the log says so, and true has no effect. Saved in files.
   bool jit_compile = false;
   /// Every step runs as it is written. By default steps that are called often are recorded as graphs and
   /// replayed, with the same bits, where each replica has the variables on the CPU; what cannot be

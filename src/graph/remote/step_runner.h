@@ -32,6 +32,25 @@ STRATA_API void set_step_runner(StepRunner* runner);
 /// That of this thread at its present place; null: none.
 STRATA_API StepRunner* step_runner();
 
+/// Gives the functions that this thread calls to `runner` while it lives.
+class STRATA_API StepRunnerGuard {
+ public:
+  explicit StepRunnerGuard(StepRunner& runner);
+  ~StepRunnerGuard();
+  StepRunnerGuard(const StepRunnerGuard&) = delete;
+  StepRunnerGuard& operator=(const StepRunnerGuard&) = delete;
+
+ private:
+  StepRunner* before_;
+};
+
+/// Makes what compiles steps and runs them on this machine, for `jit_compile`. The library strata::tpu sets
+/// it; without it programs have no compiler.
+using MakeCompiler = std::shared_ptr<StepRunner> (*)();
+STRATA_API void set_compiler(MakeCompiler make);
+/// @throws Error  kUnimplemented: this program has none. kNotFound: no plugin.
+STRATA_API std::shared_ptr<StepRunner> make_compiler();
+
 /// Whether what is recorded now runs elsewhere: what has a form of operators and one of the host's
 /// functions takes the former.
 STRATA_API bool records_for_elsewhere();

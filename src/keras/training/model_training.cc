@@ -46,17 +46,13 @@ void Model::compile(CompileOptions options) const {
                  model.strategy().name(), "; make the model in the strategy's scope");
     model.strategy_ = options.distribute;
   }
-  if (options.jit_compile) {
-    STRATA_LOG(kWarning) << "[keras] Model '" << name()
-                         << "': compile got jit_compile=true, which has no effect: there is no "
-                            "executor that compiles graphs, so they are replayed; leave it out";
-  }
   if (options.auto_scale_loss && model.dtype().name() == "mixed_float16" && options.optimizer &&
       !options.optimizer->scales_dynamically()) {
     options.optimizer =
         std::make_shared<optimizers::LossScaleOptimizer>(options.optimizer.shared());
   }
-  model.graphs_ = std::make_unique<detail::StepGraphs>(model, options.run_eagerly);
+  model.graphs_ =
+      std::make_unique<detail::StepGraphs>(model, options.run_eagerly, options.jit_compile);
   model.trainer_ = std::make_unique<detail::Trainer>(model, std::move(options));
 }
 

@@ -9,6 +9,7 @@
 #include "keras/call_context.h"
 #include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
+#include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strata/graph/function.h"
 
@@ -30,29 +31,45 @@ bool may_record(const ReplicaGroup& group) {
 }  // namespace
 
 struct StepGraphs::Functions {
-  Functions(const ModelImpl& model, double share)
-      : each{make(model, StepKind::kTrain, share), make(model, StepKind::kTest, share),
-             make(model, StepKind::kPredict, share)} {}
+  Functions(const ModelImpl& model, double share, bool jit_compile)
+      : each{make(model, StepKind::kTrain, share, jit_compile),
+             make(model, StepKind::kTest, share, jit_compile),
+             make(model, StepKind::kPredict, share, jit_compile)} {}
 
-  static graph::FunctionCore make(const ModelImpl& model, StepKind kind, double share) {
+  static graph::FunctionCore make(const ModelImpl& model, StepKind kind, double share,
+                                  bool jit_compile) {
     const char* const step = kStepNames[static_cast<size_t>(kind)];
     return graph::FunctionCore(
-        {.name = step}, {.share = share, .refused = [&model, step](const std::string& reason) {
-                           STRATA_LOG(kWarning)
-                               << "[keras] Model '" << model.name() << "': " << step
-                               << " is not run as a graph but as it is written, with the same "
-                                  "results: "
-                               << reason
-                               << ". compile with run_eagerly = true to leave out this line";
-                         }});
+        {.name = step, .jit_compile = jit_compile},
+        {.share = share, .refused = [&model, step](const std::string& reason) {
+           STRATA_LOG(kWarning) << "[keras] Model '" << model.name() << "': " << step
+                                << " is not run as a graph but as it is written, with the same "
+                                   "results: "
+                                << reason
+                                << ". compile with run_eagerly = true to leave out this line";
+         }});
   }
 
   std::array<graph::FunctionCore, 3> each;
 };
 
-StepGraphs::StepGraphs(const ModelImpl& model, bool run_eagerly)
-    : model_(model), run_eagerly_(run_eagerly) {}
+StepGraphs::StepGraphs(const ModelImpl& model, bool run_eagerly, bool jit_compile)
+    : model_(model), run_eagerly_(run_eagerly), jit_compile_(jit_compile && !run_eagerly) {}
 StepGraphs::~StepGraphs() = default;
+
+/// Without a compiler, too: files of models that were made elsewhere may ask for one.
+std::unique_ptr<StepGraphs::Functions> StepGraphs::make_functions(double share) {
+  try {
+    return std::make_unique<Functions>(model_, share, jit_compile_);
+  } catch (const Error& error) {
+    if (!jit_compile_) throw;
+    jit_compile_ = false;
+    STRATA_LOG(kWarning) << "[keras] Model '" << model_.name()
+                         << "': compile got jit_compile=true, which has no effect: "
+                         << error.what();
+  }
+  return std::make_unique<Functions>(model_, share, jit_compile_);
+}
 
 void StepGraphs::prepare() {
   const ReplicaGroup& group = model_.strategy().group();
@@ -70,7 +87,16 @@ void StepGraphs::prepare() {
                             "line";
     return;
   }
-  if (!functions_) functions_ = std::make_unique<Functions>(model_, kShareOfRecording);
+  if (jit_compile_ && group.num_replicas() > 1) {
+    jit_compile_ = false;
+    STRATA_LOG(kWarning) << "[keras] Model '" << model_.name()
+                         << "': compile got jit_compile=true, which has no effect with "
+                         << group.num_replicas() << " replicas of " << group.name()
+                         << ": graphs are replayed. TPUStrategy compiles for several";
+  }
+  jit_compile_ =
+      jit_compile_ && !group.options().functions_only;  // where steps are compiled anyway
+  if (!functions_) functions_ = make_functions(kShareOfRecording);
   for (graph::FunctionCore& each : functions_->each) each.prepare_to_record();
 }
 
@@ -93,7 +119,7 @@ void StepGraphs::forget() {
 
 void StepGraphs::record_at_once() {
   if (run_eagerly_ || !may_record(model_.strategy().group())) return;
-  functions_ = std::make_unique<Functions>(model_, std::numeric_limits<double>::infinity());
+  functions_ = make_functions(std::numeric_limits<double>::infinity());
 }
 
 int64_t StepGraphs::tracing_count() const {

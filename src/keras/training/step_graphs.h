@@ -21,7 +21,7 @@ enum class StepKind : uint8_t { kTrain, kTest, kPredict };
 /// Threads: `call` on each replica; the rest outside `run`.
 class StepGraphs {
  public:
-  StepGraphs(const ModelImpl& model, bool run_eagerly);
+  StepGraphs(const ModelImpl& model, bool run_eagerly, bool jit_compile = false);
   ~StepGraphs();
 
   /// Call it before every `run`: recordings may be about to begin.
@@ -41,9 +41,11 @@ class StepGraphs {
 
  private:
   struct Functions;
+  std::unique_ptr<Functions> make_functions(double share);
 
   const ModelImpl& model_;
   bool run_eagerly_;
+  bool jit_compile_;
   std::unique_ptr<Functions> functions_;  // null until the first call may record
 };
 

@@ -53,6 +53,12 @@ void TpuRunner::fetch() {
   memory_.fetch();
 }
 
+void TpuRunner::finish() {
+  const MutexLock lock(mutex_);
+  flush();
+  memory_.fetch();
+}
+
 int64_t TpuRunner::programs() const {
   const MutexLock lock(mutex_);
   int64_t count = 0;
@@ -123,7 +129,7 @@ TpuRunner::Step& TpuRunner::step_of(Traces traces) {
     if (step->traces == traces) return *step;
   }
   STRATA_CHECK(
-      traces[0]->effects.empty(), kUnimplemented, "[tpu_strategy] ", traces[0]->graph.name,
+      traces[0]->effects.empty(), kUnimplemented, "[", settings_.name, "] ", traces[0]->graph.name,
       ": the step leaves gradients in tensors (backward() without an optimizer of strata); "
       "use minimize");
   auto step = std::make_unique<Step>();
@@ -153,9 +159,9 @@ HostPlace TpuRunner::host_of(const Step& step, const Parameter& parameter) const
   }
   const bool shared = place.replicas.size() > 1 &&
                       place.replicas[1].storage().is_alias_of(place.replicas[0].storage());
-  STRATA_CHECK(parameter.next < 0 || !shared || place.variable, kUnimplemented, "[tpu_strategy] ",
-               step.traces[0]->graph.name, ": all replicas write one tensor, of ", parameter.dtype,
-               " ", at::IntArrayRef(parameter.where.sizes),
+  STRATA_CHECK(parameter.next < 0 || !shared || place.variable, kUnimplemented, "[", settings_.name,
+               "] ", step.traces[0]->graph.name, ": all replicas write one tensor, of ",
+               parameter.dtype, " ", at::IntArrayRef(parameter.where.sizes),
                "; make it a Variable, or a buffer of a module that Strategy::replicate makes");
   return place;
 }

@@ -26,6 +26,7 @@ namespace strata::tpu {
 class TpuRunner final : public graph::StepRunner, public RunObserver {
  public:
   struct Settings {
+    const char* name = "tpu_strategy";  ///< For errors.
     int num_replicas = 1;
     uint64_t seed = 0;
     std::chrono::milliseconds timeout = pjrt::kDefaultTimeout;  ///< Of a run.
@@ -35,6 +36,8 @@ class TpuRunner final : public graph::StepRunner, public RunObserver {
 
   /// Copies what runs have written to this process. Outside `run`.
   void fetch();
+  /// Runs the steps that wait, and then the same.
+  void finish();
   /// How many programs were compiled.
   int64_t programs() const;
 
