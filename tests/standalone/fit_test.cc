@@ -115,6 +115,24 @@ TEST(StandaloneFitTest, RecurrentLayersBehindAMask) {
   expect_bits_of_one_process(make, sentences());
 }
 
+TEST(StandaloneFitTest, LayersThatDraw) {
+  const auto make = [] {
+    return keras::Model(keras::Sequential(
+        keras::Input({9, 8, 3}),
+        {layers::RandomFlip(), layers::RandomCrop(7, 6), layers::RandomRotation(0.1),
+         layers::RandomTranslation(0.2, 0.1), layers::RandomZoom(0.2),
+         layers::RandomContrast(0.3, {.value_range = {-1, 1}}),
+         layers::RandomBrightness(0.3, {.value_range = {-1, 1}}), layers::GaussianNoise(0.1),
+         layers::Conv2D(4, 3, {.activation = "selu"}), layers::AlphaDropout(0.1),
+         layers::SpatialDropout2D(0.2), layers::Flatten(), layers::GaussianDropout(0.1),
+         layers::Dense(3)}));
+  };
+  const at::Tensor x = (at::arange(40 * 9 * 8 * 3, at::kFloat) * 0.17).sin().reshape({40, 9, 8, 3});
+  const at::Tensor y = (at::arange(40, at::kLong) * 5 + 1).remainder(3);
+  expect_bits_of_one_process(make,
+                             data::Dataset::from_tensor_slices(data::Example{x, y}).batch(16));
+}
+
 TEST(StandaloneFitTest, ASharedEmbeddingAndAttention) {
   const auto make = [] {
     const auto words = keras::Input({9}, {.dtype = at::kLong});

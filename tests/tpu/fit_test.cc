@@ -225,5 +225,37 @@ TEST(TpuFitTest, MnistReaches97Percent) {
   EXPECT_GE(accuracy, 0.97);
 }
 
+/// Draws are the compiler's own: what can be compared is that they are drawn.
+TEST(TpuFitTest, LayersThatDraw) {
+  STRATA_NEEDS_PJRT_PLUGIN();
+  TPUStrategy strategy = fit_on_cores();
+  keras::Sequential model = strategy.scope([] {
+    keras::Sequential made(
+        keras::Input({9, 8, 3}),
+        {layers::RandomFlip(), layers::RandomCrop(7, 6), layers::RandomRotation(0.1),
+         layers::RandomTranslation(0.2, 0.1), layers::RandomZoom(0.2),
+         layers::RandomContrast(0.3, {.value_range = {-1, 1}}),
+         layers::RandomBrightness(0.3, {.value_range = {-1, 1}}), layers::GaussianNoise(0.1),
+         layers::Conv2D(4, 3, {.activation = "selu"}), layers::AlphaDropout(0.1),
+         layers::SpatialDropout2D(0.2), layers::Flatten(), layers::GaussianDropout(0.1),
+         layers::Dense(3)});
+    // No update: a step's loss depends on what it draws alone.
+    made.compile({.optimizer = optimizers::SGD({.learning_rate = 0.0}),
+                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
+    return made;
+  });
+  const at::Tensor x = (at::arange(16 * 9 * 8 * 3, at::kFloat) * 0.17).sin().reshape({16, 9, 8, 3});
+  const at::Tensor y = (at::arange(16, at::kLong) * 5 + 1).remainder(3);
+  const auto batch = data::Dataset::from_tensor_slices(data::Example{x, y}).batch(16);
+  const keras::History history = model.fit(batch, {.epochs = 4, .verbose = 0});
+  const std::vector<double>& losses = history.history.at("loss");
+  for (size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_TRUE(std::isfinite(losses[i]));
+    if (i > 0) {
+      EXPECT_NE(losses[i], losses[i - 1]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace strata

@@ -1,4 +1,5 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
@@ -188,12 +189,13 @@ class RandomCropImpl final : public ImageLayerImpl {
     const int64_t rows = y.size(2) - height, columns = y.size(3) - width;
     if (rows == 0 && columns == 0) return y;
     if (!training || rows < 0 || columns < 0) return smart_resize(y, height, width);
-    const at::Tensor draws = uniform(y, 2, 0, 1).cpu();
-    const auto start = [&](int64_t i, int64_t most) {
-      const double share = draws[i].item<float>();
-      return std::min(most, static_cast<int64_t>(share * static_cast<double>(most + 1)));
+    const at::Tensor draws = uniform(y, 2, 0, 1).to(at::kDouble);
+    // The draw stays a tensor, so that a step can be recorded.
+    const auto places = [&](int64_t i, int64_t most, int64_t size) {
+      const at::Tensor start = draws[i].mul(static_cast<double>(most + 1)).to(at::kLong);
+      return at::arange(size, start.options()).add(start.clamp_max(most));
     };
-    return y.narrow(2, start(0, rows), height).narrow(3, start(1, columns), width);
+    return y.index_select(2, places(0, rows, height)).index_select(3, places(1, columns, width));
   }
 
   RandomCropArguments arguments_;
