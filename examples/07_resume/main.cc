@@ -12,9 +12,9 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "strata/strata.h"
+#include "support/number.h"
 
 using strata::data::Example;
 
@@ -87,7 +87,7 @@ void train(const std::string& folder, int64_t steps, int replicas) {
 
 int main(int argc, char** argv) {
   return strata::run_main([&] {
-    train(argc > 1 ? argv[1] : "run", argc > 2 ? std::atoll(argv[2]) : 200,
-          argc > 3 ? std::atoi(argv[3]) : 2);
+    train(argc > 1 ? argv[1] : "run", argc > 2 ? examples::number(argv[2], "the steps") : 200,
+          argc > 3 ? static_cast<int>(examples::number(argv[3], "the replicas")) : 2);
   });
 }

@@ -9,11 +9,11 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string_view>
 
 #include "strata/strata.h"
+#include "support/number.h"
 
 namespace {
 
@@ -76,9 +76,10 @@ int main(int argc, char** argv) {
     Arguments arguments;
     for (int i = 1; i + 1 < argc; i += 2) {
       const std::string_view option = argv[i];
-      if (option == "--replicas") arguments.replicas = std::atoi(argv[i + 1]);
-      if (option == "--rows") arguments.rows = std::atol(argv[i + 1]);
-      if (option == "--steps") arguments.steps = std::atoi(argv[i + 1]);
+      const int64_t value = examples::number(argv[i + 1], option);
+      if (option == "--replicas") arguments.replicas = static_cast<int>(value);
+      if (option == "--rows") arguments.rows = value;
+      if (option == "--steps") arguments.steps = static_cast<int>(value);
     }
     strata::set_logical_devices("cpu", arguments.replicas);
     {

@@ -9,10 +9,10 @@
 //
 // The step is compiled once; weights and optimizer stay on the cores. 50 steps are one run of a loop there.
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "strata/strata.h"
+#include "support/number.h"
 
 namespace layers = strata::layers;
 namespace losses = strata::losses;
@@ -46,5 +46,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: 17_tpu [--cpu-devices N]\n");
     return 2;
   }
-  return strata::run_main([&] { train(virtual_devices ? std::atoll(argv[2]) : 0); });
+  return strata::run_main([&] { train(virtual_devices ? examples::number(argv[2], argv[1]) : 0); });
 }
