@@ -148,11 +148,10 @@ std::shared_ptr<Entry> FunctionCore::Impl::entry_of(const Leaves& arguments) {
 }
 
 void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Step& step) {
+  std::shared_ptr<std::any> structure;
   const auto flat = [&](const std::vector<at::Tensor>& tensors) {
-    auto structure = std::make_shared<std::any>();
-    std::vector<at::Tensor> results = step(tensors, *structure);
-    entry.structure = std::move(structure);
-    return results;
+    structure = std::make_shared<std::any>();
+    return step(tensors, *structure);
   };
   const bool others = policy.refused != nullptr;  // else it would be an error of a run
   if (entry.recordings == 0) {
@@ -163,6 +162,7 @@ void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Ste
   }
   auto trace = std::make_shared<Trace>(
       Tracer::trace(options.name, arguments.tensors, flat, entry.layouts, entry.leaves, others));
+  entry.structure = std::move(structure);
   STRATA_CHECK(!policy.refused || !trace->leaves_tensors, kFailedPrecondition, "[function] ",
                options.name,
                ": the step keeps a tensor of its own for later (in a member, in a list), which "
