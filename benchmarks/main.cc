@@ -32,7 +32,7 @@ tools::CommandHelp bench_help() {
 machine first. benchmarks/README.md explains every number. Suites:
 
   step      images/s of training loops, strata beside its peers in one interleaved run
-            cases: run mlp-loop cnn-loop wide-loop small-loop mlp-fit cnn-fit
+            cases: run mlp-loop cnn-loop wide-loop small-loop tiny-loop mlp-fit cnn-fit
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph strata-mw-2 tf-mw-2
                      strata-central-2 strata-2-shared strata-2-copies strata-portable-1

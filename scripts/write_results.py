@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 
-# What we ask of ourselves; (case, metric) -> at least. Of workers in processes of their own it is (case, system, metric).
+# What we ask of ourselves; (case, metric) -> at least. Of workers in processes of their own and of functions it is (case, system, metric).
 BARS = {
     ("mlp-loop", "vs_ddp"): 3.5,
     ("mlp-loop", "vs_tf_mirrored"): 6,
@@ -37,6 +37,8 @@ BARS = {
     ("cnn-fit", "vs_ddp"): 1.25,
     ("cnn-fit", "vs_tf_mirrored"): 1.7,
     ("cnn-fit", "vs_keras"): 1.3,
+    ("tiny-loop", "strata-function-1", "vs_eager"): 1.5,
+    ("tiny-loop", "strata-function-1", "vs_jax"): 1,
     ("wide-loop", "vs_ddp"): 1.15,
     ("wide-loop", "vs_limit"): 0.9,
     ("dense", "vs_torch"): 1.7,
@@ -89,8 +91,8 @@ def bar_of(line):
     case, metric = line["case"].removesuffix("/no-zeros"), line["metric"]
     if line["suite"] == "gpu":
         return 1 if metric == "vs_libtorch" else None
-    if line["system"] == "strata-mw-2":
-        return BARS.get((case, "strata-mw-2", metric))
+    if (case, line["system"], metric) in BARS or line["system"] == "strata-mw-2":
+        return BARS.get((case, line["system"], metric))
     if case == "transformer-bf16":
         amx = "amx_bf16" in line["instructions"].split()
         return {"vs_float32": 2 if amx else 1, "vs_torch_best": 1.1 if amx else None}.get(metric)

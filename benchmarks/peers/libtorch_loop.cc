@@ -8,7 +8,7 @@
 //
 // And of `strata bench gpu`, by --device cuda: the same loops with model and batches on a GPU.
 //
-// Usage: strata-peer-libtorch --case small-loop|mlp-loop|cnn-loop|wide-loop --data FILE
+// Usage: strata-peer-libtorch --case tiny-loop|small-loop|mlp-loop|cnn-loop|wide-loop --data FILE
 // [--tuned] [--channels-last] [--device cuda] Protocol: see benchmarks/peers/README.md.
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -183,8 +183,11 @@ int main(int argc, char** argv) try {
   torch::set_num_threads(1);
   torch::manual_seed(1);
   if (options.tuned) at::globalContext().setFlushDenormal(true);
-  const peer::Pool pool = peer::read_pool(options.data, options.name == "small-loop" ? 8 : 64);
-  if (options.name == "small-loop") {
+  const bool few_rows = options.name == "tiny-loop" || options.name == "small-loop";
+  const peer::Pool pool = peer::read_pool(options.data, few_rows ? 8 : 64);
+  if (options.name == "tiny-loop") {
+    serve(Mlp(128, 128, 10), options, pool, false);
+  } else if (options.name == "small-loop") {
     serve(Mlp(784, 128, 10), options, pool, false);
   } else if (options.name == "mlp-loop") {
     serve(Mlp(784, 256, 10), options, pool, false);

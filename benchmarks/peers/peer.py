@@ -6,12 +6,13 @@ import struct
 import sys
 import time
 
-BATCH = {"small-loop": 8, "mlp-loop": 64, "cnn-loop": 64, "wide-loop": 64}
+BATCH = {"tiny-loop": 8, "small-loop": 8, "mlp-loop": 64, "cnn-loop": 64, "wide-loop": 64}
 CASES = tuple(BATCH)
 # The models of suite step (benchmarks/README.md), in torch_models.py, keras_models.py and jax_models.py.
 MODELS = ("dense", "transformer", "lstm", "resnet20")
 # Layer widths of the dense cases; the convolutional ones are spelled out by each peer.
 MLP_SIZES = {
+    "tiny-loop": (128, 128, 128, 10),
     "small-loop": (784, 128, 128, 10),
     "mlp-loop": (784, 256, 256, 10),
     "wide-loop": (1024, 4096, 4096, 1000),

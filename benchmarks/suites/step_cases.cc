@@ -42,6 +42,7 @@ const std::vector<StepCase>& step_cases() {
                                               loop("cnn-loop", 784, 10),
                                               loop("wide-loop", 1024, 1000),
                                               loop("small-loop", 784, 10, 8),
+                                              loop("tiny-loop", 128, 10, 8),
                                               loop("mlp-fit", 784, 10),
                                               loop("cnn-fit", 784, 10),
                                               dense("dense", false),

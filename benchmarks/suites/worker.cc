@@ -52,11 +52,12 @@ void serve_case(Strategy& strategy, const std::string& name, const std::string& 
       for (long i = 0; i < count; ++i) strategy.run([] {});
       return 0.0;
     });
-  } else if (name == "small-loop" || name == "mlp-loop") {
-    const int64_t hidden = name == "small-loop" ? 128 : 256;
+  } else if (name == "tiny-loop" || name == "small-loop" || name == "mlp-loop") {
+    const int64_t features = name == "tiny-loop" ? 128 : 784;
+    const int64_t hidden = name == "mlp-loop" ? 256 : 128;
     serve_training(
-        strategy, read_batches(data, strategy, false), [=] { return Mlp(784, hidden, 10); }, adam,
-        as_function);
+        strategy, read_batches(data, strategy, false), [=] { return Mlp(features, hidden, 10); },
+        adam, as_function);
   } else if (name == "wide-loop") {
     serve_training(
         strategy, read_batches(data, strategy, false), [] { return Mlp(1024, 4096, 1000); }, adam,
@@ -65,9 +66,10 @@ void serve_case(Strategy& strategy, const std::string& name, const std::string& 
     serve_training(
         strategy, read_batches(data, strategy, true), [] { return Cnn(); }, sgd, as_function);
   } else {
-    STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
-                 "; expected run, small-loop, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit, "
-                 "resnet50, dense, transformer, lstm or resnet20");
+    STRATA_CHECK(
+        false, kInvalidArgument, "[strata bench] worker: got case ", name,
+        "; expected run, tiny-loop, small-loop, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit, "
+        "resnet50, dense, transformer, lstm or resnet20");
   }
 }
 

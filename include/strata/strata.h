@@ -141,6 +141,7 @@
 #include "strata/strategies/parameter_server_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "strata/strategies/run_main.h"
+#include "strata/strategies/server_dataset.h"
 #include "strata/strategies/server_embedding.h"
 #include "strata/strategies/standalone.h"
 #include "strata/strategies/strategy.h"

@@ -63,7 +63,7 @@ class STRATA_API ClientSession {
   /// Sends all of them, after a checkpoint was restored. A variable that was written outside `run` is sent
   /// before the next run by itself.
   void push();
-  /// A dataset that the servers read, from files of theirs: it gives batches to `run`, `distribute` and
+  /// A dataset that the servers read, from files on their hosts: it gives batches to `run`, `distribute` and
   /// `fit` whose tensors have sizes and no elements here. Only steps may look into them.
   /// @throws Error  kFailedPrecondition: client = "in_process". kInvalidArgument: options. Of the servers:
   ///   kPermissionDenied: no file of the folder that they were started with; and as data's functions.

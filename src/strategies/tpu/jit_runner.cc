@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/mutex.h"
 #include "strata/core/error.h"
 #include "strata/strategies/tpu_strategy.h"
 #include "strategies/default_seed.h"
@@ -13,11 +12,8 @@ namespace {
 constexpr const char* kName = "jit_compile";
 
 /// One connection for all functions of the program.
-pjrt::Client client_of_program() {
-  static Mutex mutex;
-  static std::shared_ptr<const pjrt::Client> client;
-  const MutexLock lock(mutex);
-  if (client == nullptr) client = TPUClusterResolver().client();
+const pjrt::Client& client_of_program() {
+  static const std::shared_ptr<const pjrt::Client> client = TPUClusterResolver().client();
   return *client;
 }
 
