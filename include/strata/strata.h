@@ -129,6 +129,7 @@
 #include "strata/runtime/replica_options.h"
 #include "strata/runtime/replicated.h"
 #include "strata/runtime/span_observer.h"
+#include "strata/runtime/step_summary.h"
 #include "strata/runtime/stop_consensus.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/central_storage_strategy.h"

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "strata/graph/function.h"
+#include "strata/runtime/step_summary.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/summary/event_reader.h"
 #include "strata/summary/recording.h"
@@ -49,6 +51,35 @@ TEST(SummariesTest, AStepOfManyReplicasWritesANumberOnce) {
   for (const auto& point : scalars.at("id")) {
     EXPECT_EQ(point.value, 0);
   }
+}
+
+/// Each replay of a function writes again, with what it computes.
+TEST(SummariesTest, AFunctionsAreNodes) {
+  set_logical_devices("cpu", 2);
+  const test::TempFolder folder;
+  auto writer = summary::create_file_writer(folder.path());
+  MirroredStrategy strategy({.devices = cpus(2)});
+  const std::vector<at::Tensor> counts = {torch::zeros({}, torch::kLong),
+                                          torch::zeros({}, torch::kLong)};
+  const auto step = strata::function([&](const at::Tensor& x) {
+    const at::Tensor& count =
+        counts[static_cast<size_t>(get_replica_context()->replica_id_in_sync_group())];
+    summary::write_scalar(writer, "sum", x.sum(), count);
+    summary::write_histogram(writer, "x", x, count);
+    count.add_(1);
+    return x * 2;
+  });
+  for (int i = 0; i < 6; ++i) strategy.run(step, torch::full({3}, static_cast<double>(i)));
+  EXPECT_EQ(step.tracing_count(), 2);  // a replica
+  writer.close();
+  EXPECT_EQ(steps_of(folder.path(), "sum"), (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  const auto scalars = summary::scalars_of(summary::read_run(folder.path()));
+  for (const auto& point : scalars.at("sum")) {
+    EXPECT_EQ(point.value, 3 * static_cast<double>(point.step));
+  }
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"write_scalar", "3 elements"}, [&] {
+    summary::write_scalar(writer, "x", torch::ones({3}), torch::zeros({}));
+  }));
 }
 
 TEST(SummariesTest, AConditionHoldsWhileItLives) {
