@@ -84,6 +84,7 @@ struct Entry {
 
 struct FunctionCore::Impl {
   std::shared_ptr<Entry> entry_of(const Leaves& arguments);
+  bool differs_in_rows(const Leaves& arguments) const;
   bool is_due(const Entry& entry) STRATA_REQUIRES(entry.mutex);
   void record(Entry& entry, const Leaves& arguments, const Step& step) STRATA_REQUIRES(entry.mutex);
   bool try_to_record(Entry& entry, const Leaves& arguments, const Step& step)
@@ -145,6 +146,18 @@ std::shared_ptr<Entry> FunctionCore::Impl::entry_of(const Leaves& arguments) {
   if (here >= options.max_graphs) entries.erase(oldest);
   entries.push_front(made);
   return made;
+}
+
+/// From a signature that was called before, and from all in nothing else.
+bool FunctionCore::Impl::differs_in_rows(const Leaves& arguments) const {
+  const MutexLock lock(mutex);
+  bool known = false;
+  for (const std::shared_ptr<Entry>& entry : entries) {
+    if (entry->place != place()) continue;
+    if (entry->signature.fits(arguments)) return false;
+    known = known || entry->signature.fits_rows(arguments);
+  }
+  return known;
 }
 
 void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Step& step) {
@@ -293,6 +306,7 @@ void FunctionCore::call(const Leaves& arguments, const Step& step, Result& resul
   if (impl_->gave_up) return run();
   if (impl_->compiler && impl_->call_compiled(arguments, step, result)) return;
   if (impl_->compiler) return run();
+  if (impl_->options.reduce_retracing && impl_->differs_in_rows(arguments)) return run();
   const std::shared_ptr<Entry> entry = impl_->entry_of(arguments);
   MutexLock lock(entry->mutex);
   const bool due = !impl_->gave_up && impl_->is_due(*entry);

@@ -20,11 +20,13 @@ Signature::TensorLayout::TensorLayout(const at::Tensor& tensor) : defined(tensor
   if (tensor.layout() == at::kStrided) strides = tensor.strides().vec();
 }
 
-bool Signature::TensorLayout::fits(const at::Tensor& tensor) const {
+bool Signature::TensorLayout::fits(const at::Tensor& tensor, bool any_rows) const {
   if (!defined || !tensor.defined()) return defined == tensor.defined();
   if (tensor.layout() != at::kStrided) return false;
+  const size_t from = any_rows && !sizes.empty() ? 1 : 0;
   return requires_grad == tensor.requires_grad() && dtype == tensor.scalar_type() &&
-         device == tensor.device() && at::IntArrayRef(sizes) == tensor.sizes() &&
+         device == tensor.device() && sizes.size() == tensor.sizes().size() &&
+         at::IntArrayRef(sizes).slice(from) == tensor.sizes().slice(from) &&
          at::IntArrayRef(strides) == tensor.strides();
 }
 
@@ -48,12 +50,15 @@ Signature::Signature(const Leaves& arguments)
       rest_(arguments.rest),
       thread_(ThreadState::now()) {}
 
-bool Signature::fits(const Leaves& arguments) const {
+bool Signature::fits(const Leaves& arguments) const { return fits(arguments, false); }
+bool Signature::fits_rows(const Leaves& arguments) const { return fits(arguments, true); }
+
+bool Signature::fits(const Leaves& arguments, bool any_rows) const {
   return tensors_.size() == arguments.tensors.size() && rest_ == arguments.rest &&
          thread_ == ThreadState::now() &&
          std::equal(tensors_.begin(), tensors_.end(), arguments.tensors.begin(),
-                    [](const TensorLayout& layout, const at::Tensor& tensor) {
-                      return layout.fits(tensor);
+                    [any_rows](const TensorLayout& layout, const at::Tensor& tensor) {
+                      return layout.fits(tensor, any_rows);
                     });
 }
 

@@ -18,6 +18,8 @@ class Signature {
 
   /// Cost: no allocation.
   bool fits(const Leaves& arguments) const;
+  /// The same for any sizes of the tensors' first dimensions.
+  bool fits_rows(const Leaves& arguments) const;
 
   /// How it differs from `before`, for a message.
   std::string difference_from(const Signature& before) const;
@@ -25,7 +27,7 @@ class Signature {
  private:
   struct TensorLayout {
     explicit TensorLayout(const at::Tensor& tensor);
-    bool fits(const at::Tensor& tensor) const;
+    bool fits(const at::Tensor& tensor, bool any_rows) const;
     std::string text() const;
 
     bool defined = false;
@@ -44,6 +46,8 @@ class Signature {
     uint64_t excluded_keys = 0;
     bool grad_mode = true;
   };
+
+  bool fits(const Leaves& arguments, bool any_rows) const;
 
   std::vector<TensorLayout> tensors_;
   std::string rest_;

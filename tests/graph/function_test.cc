@@ -434,6 +434,33 @@ TEST(FunctionRefusesTest, TensorsThatAreOthersEachTime) {
                      [&] { step((batch = torch::full({3}, 2)).clone()); }));
 }
 
+TEST(FunctionTest, OtherNumbersOfRowsNeedNoGraph) {
+  Tensor sum = torch::zeros({3});
+  int written = 0;  // calls of the code itself
+  const auto step = function(
+      [&](const Tensor& x) {
+        ++written;
+        sum += x.sum(0);
+        return x * 2;
+      },
+      {.reduce_retracing = true});
+  const Tensor four = torch::ones({4, 3});
+  for (int i = 0; i < 5; ++i) step(four);
+  EXPECT_EQ(step.tracing_count(), 1);
+  const int before = written;
+  for (int64_t rows = 1; rows < 4; ++rows) {
+    EXPECT_TRUE(step(torch::ones({rows, 3})).equal(torch::full({rows, 3}, 2.0)));
+  }
+  EXPECT_EQ(written, before + 3);
+  EXPECT_EQ(step.tracing_count(), 1);
+  step(four);
+  EXPECT_EQ(written, before + 3);
+  EXPECT_TRUE(sum.equal(torch::full({3}, 4.0 * 6 + 6)));
+  // What differs in more is another graph.
+  for (int i = 0; i < 3; ++i) step(torch::ones({4, 3}, torch::kDouble));
+  EXPECT_EQ(step.tracing_count(), 2);
+}
+
 TEST(FunctionRefusesTest, SparseTensors) {
   const auto step = function([](const Tensor& x) { return x.to_sparse(1).sum(); });
   const Tensor x = torch::ones({3});

@@ -29,6 +29,11 @@ struct FunctionOptions {
   /// @throws Error  when the function is made. kUnimplemented: this program has no compiler (link
   ///   strata::tpu). kNotFound: no plugin.
   bool jit_compile = false;
+  /// Arguments that differ from an earlier call's in the sizes of first dimensions alone get no graph: the
+  /// call runs as it is written, with the same bits. For smaller last batches and lengths that vary.
+  /// Where steps run elsewhere (TPUStrategy, standalone clients, jit_compile) each size has a graph.
+  /// Source: tf.function(reduce_retracing=True), which makes one graph for all sizes.
+  bool reduce_retracing = false;
   /// How many signatures a replica keeps the graphs of; the one that was called longest ago is dropped.
   size_t max_graphs = 64;
 };
