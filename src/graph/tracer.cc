@@ -417,7 +417,8 @@ bool Tracer::keeps_real(const c10::OperatorHandle& op, Stack& stack) {
   op.callBoxed(&stack);
   const at::Tensor& tensor = stack[0].toTensor();
   if (!tensor.is_cpu()) return true;
-  std::memset(tensor.mutable_data_ptr(), 0, tensor.nbytes());  // two traces' are compared
+  // Two traces' are compared; an empty one may have no address.
+  if (tensor.nbytes() > 0) std::memset(tensor.mutable_data_ptr(), 0, tensor.nbytes());
   add_value(tensor, ValueKind::kConstant, memory_of(tensor, Origin::kNumbers));
   return true;
 }

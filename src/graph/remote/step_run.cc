@@ -151,7 +151,8 @@ void StepRun::call(size_t n) {
                  ids.size());
     for (size_t k = 0; k < ids.size(); ++k) {
       // Another session's elements may be in it.
-      if (cleared_[n]) std::memset(made[k].storage().mutable_data(), 0, made[k].storage().nbytes());
+      const size_t bytes = cleared_[n] ? made[k].storage().nbytes() : 0;
+      if (bytes > 0) std::memset(made[k].storage().mutable_data(), 0, bytes);
       keep(n, ids[k], made[k]);
     }
   }
