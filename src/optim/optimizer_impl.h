@@ -59,7 +59,10 @@ class Optimizer::Impl : public RunObserver,
     for (Part& part : parts_) part.pass->flush(updates());
   }
   void fetch_shipped() override {
-    for (Part& part : parts_) part.pass->fetch();
+    for (Part& part : parts_) {
+      part.pass->fetch();
+      iterations_ = part.pass->updates().value_or(iterations_);  // other workers' too
+    }
   }
 
   /// Brings the slots up to date, if steps run elsewhere.
