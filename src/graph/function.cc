@@ -218,18 +218,13 @@ void FunctionCore::Impl::call_elsewhere(StepRunner& runner, const Leaves& argume
 /// @return false: there is no program for the step, which is run as it is written from now on.
 bool FunctionCore::Impl::call_compiled(const Leaves& arguments, const Step& step, Result& result) {
   const StepRunnerGuard guard(*compiler);
-  if (!policy.refused) {
-    call_elsewhere(*compiler, arguments, step, result);
-    return true;
-  }
   try {
     call_elsewhere(*compiler, arguments, step, result);
     return true;
   } catch (const Error& error) {  // before anything has run
-    if (error.code() != ErrorCode::kUnimplemented &&
-        error.code() != ErrorCode::kFailedPrecondition) {
-      throw;
-    }
+    const bool no_program =
+        error.code() == ErrorCode::kUnimplemented || error.code() == ErrorCode::kFailedPrecondition;
+    if (!policy.refused || !no_program) throw;
     give_up(reason_of(error));
   }
   return false;

@@ -390,7 +390,7 @@ class RawClient {
   std::shared_ptr<wire::Connection> connection_;
 };
 
-/// A session ends with a join that is refused, and is waited for by nobody.
+/// Invalid joins are refused with an error; they end the session at once.
 TEST(StandaloneMessagesTest, AJoinOfParameterServersIsChecked) {
   standalone::StandaloneServer server({.memory = kMemory});
   const Thread serving("server", [&](const std::stop_token& stop) { server.serve(stop); });

@@ -49,6 +49,10 @@ at::Tensor sized(const at::Tensor& image, const ServerDatasetOptions& options) {
   return data::resize(image, options.image_height, options.image_width).to(at::kFloat).div(255);
 }
 
+data::Dataset shuffled(data::Dataset dataset, const ServerDatasetOptions& options) {
+  return options.shuffle > 0 ? dataset.shuffle(options.shuffle, {.seed = options.seed}) : dataset;
+}
+
 /// Tensors of examples, as fields.
 data::Dataset records(const std::vector<std::string>& files, const ServerDatasetOptions& options) {
   std::vector<std::pair<std::string, data::FeatureSpec>> features;
@@ -58,8 +62,6 @@ data::Dataset records(const std::vector<std::string>& files, const ServerDataset
                                                               : data::FeatureType::kBytes;
     features.emplace_back(field.name, data::FixedLenFeature{type, field.shape});
   }
-  data::Dataset dataset = data::tf_records(files);
-  if (options.shuffle > 0) dataset = dataset.shuffle(options.shuffle, {.seed = options.seed});
   const auto decode = [parser = data::ExampleParser(std::move(features)),
                        options](const data::Example& record) {
     data::Example e = parser(record);
@@ -70,17 +72,17 @@ data::Dataset records(const std::vector<std::string>& files, const ServerDataset
     }
     return e;
   };
-  return dataset.map(decode, {.num_parallel_calls = data::kAutotune});
+  return shuffled(data::tf_records(files), options)
+      .map(decode, {.num_parallel_calls = data::kAutotune});
 }
 
 data::Dataset images(const std::string& folder, const ServerDatasetOptions& options) {
-  data::Dataset files = data::image_folder(folder).files();
-  if (options.shuffle > 0) files = files.shuffle(options.shuffle, {.seed = options.seed});
   const auto load = [options](const data::Example& e) {
     return data::Example{
         sized(data::load_image(data::to_string(e.x()), decoding(options)), options), e.y()};
   };
-  return files.map(load, {.num_parallel_calls = data::kAutotune});
+  return shuffled(data::image_folder(folder).files(), options)
+      .map(load, {.num_parallel_calls = data::kAutotune});
 }
 
 /// As it is shuffled, without batches.
@@ -88,13 +90,12 @@ data::Dataset examples_of(const std::string& folder, const ServerDatasetOptions&
   const std::vector<std::string> files = places_of(folder, options);
   if (options.format == ServerFormat::kRecords) return records(files, options);
   if (options.format == ServerFormat::kImageFolder) return images(files[0], options);
-  data::Dataset dataset = options.format == ServerFormat::kIdx
-                              ? data::Dataset::idx_files(files[0], files[1])
-                              : data::csv_matrix(files, {.label_column = options.label_column,
-                                                         .classes = options.classes,
-                                                         .header = options.header});
-  if (options.shuffle > 0) dataset = dataset.shuffle(options.shuffle, {.seed = options.seed});
-  return dataset;
+  const data::Dataset dataset = options.format == ServerFormat::kIdx
+                                    ? data::Dataset::idx_files(files[0], files[1])
+                                    : data::csv_matrix(files, {.label_column = options.label_column,
+                                                               .classes = options.classes,
+                                                               .header = options.header});
+  return shuffled(dataset, options);
 }
 
 data::Example idx_batch(data::Example batch) {

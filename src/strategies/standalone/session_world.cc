@@ -151,8 +151,7 @@ SessionWorld::SessionWorld(const GroupSpec& group, const WorldLimits& limits, Bu
     : limits_(limits),
       budget_(budget),
       strategy_(make_strategy(group)),
-      workers_(make_voters(group)),
-      has_parameters_(group.parameters.has_value()) {}
+      workers_(make_voters(group)) {}
 
 SessionWorld::~SessionWorld() = default;
 
@@ -583,7 +582,6 @@ std::vector<at::Tensor> SessionWorld::fetch(const Request& request) const {
 }
 
 void SessionWorld::fetch_parameters() {
-  if (!has_parameters_) return;
   for (const auto& update : updates_) optimizers::shipped_update_of(*update).fetch_shipped();
 }
 

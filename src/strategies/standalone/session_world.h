@@ -146,7 +146,6 @@ class SessionWorld {
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<Strategy>
       workers_;  // that agree, where `strategy_` has this worker's replicas alone
-  bool has_parameters_ = false;
   std::vector<State> states_;
   std::vector<UpdateSpec> update_specs_;
   std::vector<std::unique_ptr<optimizers::Optimizer>> updates_;

@@ -24,5 +24,5 @@ class JitRunner final : public graph::StepRunner {
 
 }  // namespace strata::tpu
 
-/// Programs that link strata::tpu have a compiler: the linker is told to look for this name.
+/// Forces the linker to keep this object file, which registers the compiler when it is loaded.
 extern "C" STRATA_API const bool strata_jit_compiler;
