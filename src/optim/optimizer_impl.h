@@ -125,6 +125,7 @@ class Optimizer::Impl : public RunObserver,
   void check_finite();
   void take_accumulated();
   void scale_by_norms();
+  bool scale_by_norms_on_gpu();
   void finish_step();
   /// Where processes share parameters and slots. By one thread.
   void meet_processes(std::string_view where);

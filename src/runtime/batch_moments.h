@@ -10,7 +10,7 @@ namespace strata::detail {
 /// values near 10000 with a variance of 0.01, and makes the rounding of float32 input irrelevant.
 struct Moments {
   double count = 0;  ///< Elements a channel.
-  at::Tensor mean;   ///< `[C]`, float64, CPU.
+  at::Tensor mean;   ///< `[C]`, float64.
   at::Tensor m2;     ///< `[C]`: sum of squared deviations from `mean`.
   /// In a step that is traced, the count that a run will have: a number, float64. `count` is then a
   /// guess, more than 0. Else undefined.

@@ -33,8 +33,31 @@ bool alone(const ReplicaContext* context) {
   return context == nullptr || context->num_replicas_in_sync() == 1;
 }
 
+/// Whether what crosses replicas may stay on GPUs; else it passes through the host, which waits.
+bool stays_on_gpus(const ReplicaContext* context) {
+  if (alone(context)) return true;
+  const ReplicaGroup& group = context->group();
+  if (group.communicator() != nullptr || group.shares_gpu()) return false;
+  for (int r = 0; r < group.num_local_replicas(); ++r) {
+    if (!group.device(r).physical.is_cuda()) return false;
+  }
+  return true;
+}
+
+/// On the first's device.
+Moments merge_here(const std::vector<const Moments*>& local) {
+  const at::Device device = local[0]->mean.device();
+  std::vector<Moments> here;
+  for (const Moments* each : local) {
+    here.push_back({each->count, each->mean.to(device), each->m2.to(device)});
+  }
+  std::vector<const Moments*> pointers;
+  for (const Moments& each : here) pointers.push_back(&each);
+  return merge_in_tree_order(pointers);
+}
+
 Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Moments*>& local) {
-  if (group.communicator() == nullptr) return merge_in_tree_order(local);
+  if (group.communicator() == nullptr) return merge_here(local);
   std::vector<at::Tensor> packed;
   for (const Moments* each : local) {
     packed.push_back(at::cat({at::full({1}, each->count, at::kDouble), each->mean, each->m2}));
@@ -64,7 +87,11 @@ Moments merge_moments(const ReplicaContext* context, const Moments& local) {
         for (void* each : all) local.push_back(static_cast<Visit*>(each)->in);
         // Tensors shared by all replicas: they are not written to.
         const Moments merged = merge_over_group(context->group(), local);
-        for (void* each : all) static_cast<Visit*>(each)->out = merged;
+        for (void* each : all) {
+          auto& [in, out] = *static_cast<Visit*>(each);
+          const at::Device device = in->mean.device();
+          out = {merged.count, merged.mean.to(device), merged.m2.to(device)};
+        }
       },
       /*key=*/static_cast<uint64_t>(local.mean.numel()));
   return visit.out;
@@ -167,7 +194,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
   }
 };
 
-/// One replica's `[2, C]` (means, squared deviations; float64, CPU) to those of the global batch.
+/// One replica's `[2, C]` (means, squared deviations; float64) to those of the global batch.
 class MergeMoments : public torch::autograd::Function<MergeMoments> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& local, double count,
@@ -235,8 +262,9 @@ SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::
   const at::Tensor apart = wide - per_channel(center);
   const at::Tensor offset = apart.sum(others) / divisor;
   const at::Tensor m2 = (apart - per_channel(offset)).square().sum(others);
-  const at::Tensor local =
-      at::stack({center.to(at::kDouble) + offset.to(at::kDouble), m2.to(at::kDouble)}).cpu();
+  at::Tensor local =
+      at::stack({center.to(at::kDouble) + offset.to(at::kDouble), m2.to(at::kDouble)});
+  if (!stays_on_gpus(context)) local = local.cpu();
 
   Moments merged;
   const at::Tensor all =

@@ -29,9 +29,9 @@ SyncBatchNormResult sync_batch_norm(const at::Tensor& x, const at::Tensor& weigh
 SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor& weight,
                                           const at::Tensor& bias, double eps,
                                           const ReplicaContext* context);
-/// Any device, by libtorch's operators. What crosses replicas passes through the host, so that
-/// backward waits on the replica's own thread: two logical GPUs of one card share autograd's device
-/// thread.
+/// Any device, by libtorch's operators. Between replicas that have a GPU each, moments stay on the
+/// cards. Else what crosses replicas passes through the host, which waits for it: two logical GPUs
+/// of one card share autograd's device thread, so that backward waits on the replica's own.
 SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::Tensor& weight,
                                                  const at::Tensor& bias, double eps,
                                                  const ReplicaContext* context);

@@ -17,6 +17,7 @@
 #include "runtime/replica_group.h"
 #include "runtime/set_in_step.h"
 #include "runtime/variable_placement.h"
+#include "tensor/device_copy.h"
 
 namespace strata {
 namespace {
@@ -39,7 +40,7 @@ struct WriteRequest {
 void apply(const at::Tensor& target, const WriteRequest& request) {
   const at::NoGradGuard no_grad;
   at::Tensor data = target.detach();  // has the target's version counter
-  const at::Tensor value = request.value.to(data.device(), data.scalar_type());
+  const at::Tensor value = tensor::to_device(request.value, data.device()).to(data.scalar_type());
   switch (request.write) {
     case Write::kAssign:
       data.copy_(value);
@@ -51,7 +52,7 @@ void apply(const at::Tensor& target, const WriteRequest& request) {
       data.sub_(value);
       return;
     case Write::kScatterAdd:
-      data.index_add_(0, request.indices.to(data.device()), value);
+      data.index_add_(0, tensor::to_device(request.indices, data.device()), value);
       return;
   }
 }

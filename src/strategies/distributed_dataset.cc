@@ -8,6 +8,7 @@
 #include "runtime/group_agreement.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
+#include "strategies/device_input.h"
 
 namespace strata {
 namespace {
@@ -91,9 +92,41 @@ std::string description_of(const ReplicaGroup& group, const data::Dataset& datas
   return describe_for_worker(dataset, worker_of(*group.communicator()));
 }
 
-void move_to(Example& part, const LogicalDevice& device) {
-  if (device.physical.is_cpu()) return;
-  for (at::Tensor& field : part.fields) field = field.to(device.physical, /*non_blocking=*/true);
+std::vector<Example> split(const Example& batch, int64_t replicas) {
+  const int64_t total = rows_of(batch);
+  std::vector<Example> parts;
+  int64_t begin = 0;
+  for (int64_t r = 0; r < replicas; ++r) {
+    const int64_t count = total / replicas + (r < total % replicas ? 1 : 0);
+    parts.push_back(rows(batch, begin, count));
+    begin += count;
+  }
+  return parts;
+}
+
+/// This process's part of the next step, a replica's or a batch's; at the end fewer, or none.
+/// Threads: of one iterator, one at a time.
+std::vector<Example> read_parts(data::Iterator& input, Parts parts_of, int64_t replicas) {
+  std::vector<Example> parts;
+  if (parts_of == Parts::kSplit) {
+    const std::optional<Example> batch = input.next();
+    return batch ? split(*batch, replicas) : parts;
+  }
+  while (static_cast<int64_t>(parts.size()) < replicas) {
+    std::optional<Example> batch = input.next();
+    if (!batch) break;
+    rows_of(*batch);
+    parts.push_back(std::move(*batch));
+  }
+  return parts;
+}
+
+bool goes_ahead(const ReplicaGroup& group, const InputOptions& options) {
+  if (!options.fetch_to_device || options.prefetch_to_device == 0) return false;
+  for (int r = 0; r < group.num_local_replicas(); ++r) {
+    if (!group.device(r).physical.is_cpu()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -114,6 +147,9 @@ DistributedDataset::DistributedDataset(std::shared_ptr<ReplicaGroup> group, data
       description_(description_of(*group_, dataset, whole_batches)),
       options_(options),
       parts_(parts_for(*group_, dataset, whole_batches)) {
+  STRATA_CHECK(options.prefetch_to_device >= 0, kInvalidArgument,
+               "[distributed_dataset] prefetch_to_device: got ", options.prefetch_to_device,
+               "; expected 0 (a batch is copied in its step's way) or more");
   if (options.prefetch != 0) dataset_ = dataset_.prefetch(options.prefetch);
 }
 
@@ -139,19 +175,71 @@ DistributedDataset::Iterator::Iterator(const DistributedDataset& dataset, data::
     : group_(dataset.group_),
       options_(dataset.options_),
       parts_(dataset.parts_),
-      input_(std::move(input)) {}
+      input_(std::make_unique<data::Iterator>(std::move(input))) {}
+
+DistributedDataset::Iterator::~Iterator() = default;
+DistributedDataset::Iterator::Iterator(Iterator&&) noexcept = default;
+
+DistributedDataset::Iterator& DistributedDataset::Iterator::operator=(Iterator&& other) noexcept {
+  ahead_ = std::move(other.ahead_);  // the old one's thread ends before the input that it reads
+  group_ = std::move(other.group_);
+  options_ = other.options_;
+  parts_ = other.parts_;
+  input_ = std::move(other.input_);
+  pattern_ = std::move(other.pattern_);
+  return *this;
+}
+
+data::IteratorStats DistributedDataset::Iterator::stats() const {
+  return ahead_ ? ahead_->place().stats : input_->stats();
+}
 
 std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next() {
-  std::optional<Element> element = parts_ == Parts::kSplit ? next_split() : next_batches();
-  if (element && options_.fetch_to_device) {
-    for (int r = 0; r < element->size(); ++r) move_to(element->get(r), group_->device(r));
+  std::vector<Example> parts = next_parts();
+  const bool here = !parts.empty();
+  if (here && parts_ != Parts::kSplit) pattern_ = parts.back();
+  if (parts_ == Parts::kOwnInTurn ? !anybody_has(here) : !here) return std::nullopt;
+  return complete(std::move(parts));
+}
+
+std::vector<Example> DistributedDataset::Iterator::next_parts() {
+  if (!ahead_ && goes_ahead(*group_, options_)) start_ahead();
+  if (ahead_) return ahead_->next();
+  std::vector<Example> parts = read_parts(*input_, parts_, group_->num_local_replicas());
+  for (size_t r = 0; r < parts.size() && options_.fetch_to_device; ++r) {
+    detail::move_to(group_->device(static_cast<int>(r)), parts[r]);
   }
-  return element;
+  return parts;
+}
+
+void DistributedDataset::Iterator::start_ahead() {
+  std::vector<LogicalDevice> devices;
+  for (int r = 0; r < group_->num_local_replicas(); ++r) devices.push_back(group_->device(r));
+  detail::DeviceInput::Source source{
+      .next = [input = input_.get(), parts = parts_,
+               replicas =
+                   group_->num_local_replicas()] { return read_parts(*input, parts, replicas); },
+      .place =
+          [input = input_.get()] {
+            return detail::DeviceInput::Place{input->position(), input->stats()};
+          }};
+  ahead_ = std::make_unique<detail::DeviceInput>(std::move(devices), std::move(source),
+                                                 options_.prefetch_to_device);
+}
+
+/// Replicas without a batch get one without rows.
+DistributedDataset::Element DistributedDataset::Iterator::complete(
+    std::vector<Example> parts) const {
+  for (int r = static_cast<int>(parts.size()); r < group_->num_local_replicas(); ++r) {
+    parts.push_back(rows(pattern_, 0, 0));
+    if (options_.fetch_to_device) detail::move_to(group_->device(r), parts.back());
+  }
+  return Element(std::move(parts));
 }
 
 data::Position DistributedDataset::Iterator::position() const {
   const collective::Communicator* const communicator = group_->communicator();
-  data::Position local = input_.position();
+  data::Position local = ahead_ ? ahead_->place().position : input_->position();
   if (communicator == nullptr) return local;
   if (parts_ == Parts::kInTurn) {
     return data::Position(local.kind(), local.numbers(), local.children()[0].children());
@@ -165,6 +253,7 @@ data::Position DistributedDataset::Iterator::position() const {
 }
 
 void DistributedDataset::Iterator::restore(const data::Position& position) {
+  ahead_.reset();
   const collective::Communicator* const communicator = group_->communicator();
   const size_t workers = position.kind() == kWorkers ? position.children().size() : 0;
   const auto here = static_cast<size_t>(
@@ -179,45 +268,13 @@ void DistributedDataset::Iterator::restore(const data::Position& position) {
                ": workers that read data of their own go on where each of them was; start as many "
                "as there were, or read with AutoShardPolicy::kData");
   if (here > 0) {
-    input_.restore(position.children()[static_cast<size_t>(communicator->rank())]);
+    input_->restore(position.children()[static_cast<size_t>(communicator->rank())]);
   } else if (communicator != nullptr) {
-    input_.restore(data::Position(position.kind(), position.numbers(),
-                                  {data::Position("split", {0}, position.children())}));
+    input_->restore(data::Position(position.kind(), position.numbers(),
+                                   {data::Position("split", {0}, position.children())}));
   } else {
-    input_.restore(position);
+    input_->restore(position);
   }
-}
-
-std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_split() {
-  const std::optional<Example> batch = input_.next();
-  if (!batch) return std::nullopt;
-  const int64_t total = rows_of(*batch);
-  const int64_t replicas = group_->num_local_replicas();
-  std::vector<Example> parts;
-  int64_t begin = 0;
-  for (int64_t r = 0; r < replicas; ++r) {
-    const int64_t count = total / replicas + (r < total % replicas ? 1 : 0);
-    parts.push_back(rows(*batch, begin, count));
-    begin += count;
-  }
-  return Element(std::move(parts));
-}
-
-std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_batches() {
-  std::vector<Example> parts;
-  for (int r = 0; r < group_->num_local_replicas(); ++r) {
-    std::optional<Example> batch = input_.next();
-    if (!batch) break;
-    rows_of(*batch);
-    pattern_ = *batch;
-    parts.push_back(std::move(*batch));
-  }
-  const bool here = !parts.empty();
-  if (parts_ == Parts::kOwnInTurn ? !anybody_has(here) : !here) return std::nullopt;
-  while (static_cast<int>(parts.size()) < group_->num_local_replicas()) {
-    parts.push_back(rows(pattern_, 0, 0));
-  }
-  return Element(std::move(parts));
 }
 
 /// Whether some process has more data; then all know what its elements are like.
@@ -240,7 +297,7 @@ bool DistributedDataset::Iterator::anybody_has(bool here) {
   Example pattern;
   for (int64_t f = 0; f < fields; ++f) {
     std::vector<at::Tensor> local(static_cast<size_t>(group_->num_local_replicas()));
-    if (pattern_.size() > 0) local[0] = pattern_[f].narrow(0, 0, 0);
+    if (pattern_.size() > 0) local[0] = pattern_[f].narrow(0, 0, 0).cpu();
     for (const at::Tensor& each : detail::gather_over_group(*group_, local, "field of the input")) {
       if (!each.defined()) continue;
       pattern.fields.push_back(each);

@@ -8,14 +8,19 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <ostream>
+#include <string>
+#include <vector>
 
 #include "gpu/emulated/device.h"
+#include "gpu/emulated/memory.h"
 #include "gpu/gpus.h"
 #include "parity/models.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/metrics.h"
 #include "strata/keras/sequential.h"
+#include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"
 
 namespace strata::parity {
@@ -80,24 +85,70 @@ TEST(GpuStepWorkTest, NoMoreThanALoopByHand) {
   }
 }
 
-TEST(GpuStepWorkTest, FitWaitsAtTheEndOfAnEpochAlone) {
-  OneDeviceStrategy strategy({.device = "gpu:0"});
+/// What an epoch of `steps` asks for that a card or the host stops for.
+struct Stops {
+  int64_t host_waits = 0;
+  int64_t synchronous_copies = 0;
+  int64_t bytes_reserved = 0;
+  int64_t pinned_blocks = 0;
+
+  friend bool operator==(const Stops&, const Stops&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Stops& stops) {
+    return out << stops.host_waits << " waits of the host, " << stops.synchronous_copies
+               << " copies among them, " << stops.bytes_reserved << " new bytes, "
+               << stops.pinned_blocks << " new pinned blocks";
+  }
+};
+
+Stops stops_so_far() {
+  const Counts work = counts();
+  return {work.host_waits, work.synchronous_copies,
+          static_cast<int64_t>(test::emulated_gpu::Memory::instance().bytes_reserved()),
+          test::emulated_gpu::PinnedMemory::instance().blocks_reserved()};
+}
+
+struct FitCase {
+  std::string name;
+  std::vector<std::string> devices;
+  optimizers::AdamOptions adam = {};
+
+  friend std::ostream& operator<<(std::ostream& out, const FitCase& fit) { return out << fit.name; }
+};
+
+class GpuFitStopsTest : public testing::TestWithParam<FitCase> {};
+
+TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
+  MirroredStrategy strategy({.devices = GetParam().devices});
   const keras::Model model = strategy.scope([] {
-    keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"), layers::Dense(4)});
-    net.compile({.optimizer = optimizers::Adam(),
+    keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"),
+                                              layers::BatchNormalization({.synchronized = true}),
+                                              layers::Dropout(0.1), layers::Dense(4)});
+    net.compile({.optimizer = optimizers::Adam(GetParam().adam),
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {metrics::SparseCategoricalAccuracy()}});
     return net;
   });
-  const auto rows = as_dataset(make_batches(Kind::kMlp, at::kFloat, 40, {16}));
-  const auto waits_of = [&](int64_t batches) {
-    const int64_t before = counts().host_waits;
+  const auto rows = as_dataset(make_batches(Kind::kMlp, at::kFloat, 60, {16}));
+  const auto stops_of = [&](int64_t batches) {
+    const Stops before = stops_so_far();
     model.fit(rows.take(batches), {.epochs = 1, .verbose = 0});
-    return counts().host_waits - before;
+    const Stops after = stops_so_far();
+    return Stops{
+        after.host_waits - before.host_waits, after.synchronous_copies - before.synchronous_copies,
+        after.bytes_reserved - before.bytes_reserved, after.pinned_blocks - before.pinned_blocks};
   };
-  waits_of(2);
-  EXPECT_EQ(waits_of(40), waits_of(10));
+  stops_of(60);
+  const Stops few = stops_of(10);
+  EXPECT_EQ(few.bytes_reserved, 0);
+  EXPECT_EQ(stops_of(60), few);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    , GpuFitStopsTest,
+    testing::Values(FitCase{"OneCard", {"gpu:0"}}, FitCase{"TwoCards", {"gpu:0", "gpu:1"}},
+                    FitCase{"ClippedByNorm", {"gpu:0"}, {.clipnorm = 0.5}},
+                    FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace strata::parity

@@ -16,6 +16,9 @@
 namespace strata {
 
 class ReplicaGroup;
+namespace detail {
+class DeviceInput;
+}
 
 /// The argument of an input function. Source: tf.distribute.InputContext.
 struct STRATA_API InputContext {
@@ -39,6 +42,12 @@ struct InputOptions {
   bool fetch_to_device = true;
   /// The number of steps that a thread prefetches; 0: none; data::kAutotune: see Dataset::prefetch.
   int64_t prefetch = 0;
+  /// With replicas on GPUs: how many steps' batches are on the devices ahead of the step that reads
+  /// one. A thread reads them, through pinned memory, and they are copied while steps compute; each
+  /// costs a batch of memory on the devices and on the host. 0: a step's batch is copied in its way,
+  /// and the input is read on the caller's thread. On CPUs, or without `fetch_to_device`: no
+  /// effect. Source: tf.data.experimental.prefetch_to_device.
+  int64_t prefetch_to_device = 2;
 };
 
 /// A dataset whose elements are one part of each global batch per replica of this process.
@@ -71,6 +80,9 @@ class STRATA_API DistributedDataset {
   class STRATA_API Iterator {
    public:
     Iterator(const DistributedDataset& dataset, data::Iterator input);
+    ~Iterator();
+    Iterator(Iterator&&) noexcept;
+    Iterator& operator=(Iterator&&) noexcept;
 
     /// @throws Error  kInvalidArgument: elements without rows to split: an unbatched dataset.
     [[nodiscard]] std::optional<Element> next();
@@ -82,19 +94,22 @@ class STRATA_API DistributedDataset {
     /// @throws Error  kInvalidArgument: the position is of another pipeline, or of another number
     ///   of processes that read data of their own.
     void restore(const data::Position& position);
-    /// Statistics of training's waits; elements are the given dataset's.
-    data::IteratorStats stats() const { return input_.stats(); }
+    /// Statistics of the waits for the given dataset, whose elements they count: training's, or, of
+    /// batches that are on GPUs ahead of it, those of the thread that reads them.
+    data::IteratorStats stats() const;
 
    private:
-    std::optional<Element> next_split();
-    std::optional<Element> next_batches();
+    std::vector<data::Example> next_parts();
+    void start_ahead();
+    Element complete(std::vector<data::Example> parts) const;
     bool anybody_has(bool here);
 
     std::shared_ptr<ReplicaGroup> group_;
     InputOptions options_;
     Parts parts_;
-    data::Iterator input_;
-    data::Example pattern_;  // the last batch, for parts with 0 rows
+    std::unique_ptr<data::Iterator> input_;       // has a fixed address: a thread may read it
+    data::Example pattern_;                       // the last batch, for parts with 0 rows
+    std::unique_ptr<detail::DeviceInput> ahead_;  // last: its thread reads the input
   };
 
   /// @param dataset  The argument of Strategy::distribute.

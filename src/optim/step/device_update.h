@@ -23,6 +23,7 @@ class DeviceUpdate : public UpdatePass {
   void prepare_norms() override {}
   void reduce_for_norms(Step&, int) override {}
   std::vector<double> squared_norms(Step& step) override;
+  at::Tensor squared_norms_on_gpu(Step& step) override;
   void accumulate(const Step& step, int replica) override;
   void update(const Step& step, int replica) override;
   void average(const Step& step, int replica) override;
@@ -44,6 +45,8 @@ class DeviceUpdate : public UpdatePass {
   size_t num_copies() const;
   bool updates(int replica) const { return static_cast<size_t>(replica) < num_copies(); }
   at::Tensor parameter(size_t entry, int replica) const;
+  /// Of the first replica's gradients, `[used entries]`, float64, where they are.
+  at::Tensor norms_of(const Step& step, std::vector<size_t>& used) const;
   Copy make_copy(int replica) const;
   void move_parameters();
   /// Whether one call for all variables does what a call for each would.

@@ -1,6 +1,10 @@
 // A step of an optimizer: gradients, their sum over the replicas, the update.
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -345,6 +349,7 @@ void Optimizer::Impl::take_accumulated() {
 }
 
 void Optimizer::Impl::scale_by_norms() {
+  if (scale_by_norms_on_gpu()) return;
   double total = 0;
   for (Part& part : parts_) {
     const std::vector<double> squares = part.pass->squared_norms(part.step);
@@ -363,6 +368,30 @@ void Optimizer::Impl::scale_by_norms() {
   for (Part& part : parts_) {
     for (EntryGradient& gradient : part.step.gradients) gradient.scale *= factor;
   }
+}
+
+/// The same where all gradients are on GPUs, and the host waits for nothing.
+bool Optimizer::Impl::scale_by_norms_on_gpu() {
+  std::vector<at::Tensor> squares;  // by part, [its variables]
+  for (Part& part : parts_) {
+    const double scale = part.step.gradients[0].scale;
+    const auto has_other = [&](const EntryGradient& each) { return each.scale != scale; };
+    if (std::ranges::any_of(part.step.gradients, has_other)) return false;
+    const at::Tensor norms = part.pass->squared_norms_on_gpu(part.step);
+    if (!norms.defined()) return false;
+    squares.push_back(norms * (scale * scale));
+  }
+  const auto factor = [](double limit, const at::Tensor& square) {
+    return at::full_like(square, limit).div_(square.sqrt().clamp_min_(limit));
+  };
+  at::Tensor all = at::cat(squares);
+  at::Tensor factors = options_.clipnorm > 0 ? factor(options_.clipnorm, all) : at::ones_like(all);
+  if (options_.global_clipnorm > 0) factors.mul_(factor(options_.global_clipnorm, all.sum()));
+  int64_t next = 0;
+  for (Part& part : parts_) {
+    for (EntryGradient& gradient : part.step.gradients) gradient.factor = factors[next++];
+  }
+  return true;
 }
 
 void Optimizer::Impl::finish_step() {

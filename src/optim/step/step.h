@@ -31,6 +31,8 @@ struct EntryGradient {
   std::vector<at::Tensor> sources;  ///< To be added in tree order; undefined: absent.
   std::optional<RowGradient> rows;  ///< Instead of sources, for sparse gradients; already added.
   double scale = 1;                 ///< Denominator and norm clipping.
+  /// Norm clipping that the host does not know, `[]`, float64; undefined: 1. Beside `scale`.
+  at::Tensor factor = {};
 
   /// As it is at first; `sources` keeps its memory.
   void clear() {
@@ -38,6 +40,7 @@ struct EntryGradient {
     sources.clear();
     rows.reset();
     scale = 1;
+    factor.reset();
   }
 };
 
@@ -99,6 +102,14 @@ class UpdatePass {
   virtual void reduce_for_norms(Step& step, int replica) = 0;
   /// Sum of squares of each entry's gradient, unscaled. By one replica, between barriers.
   virtual std::vector<double> squared_norms(Step& step) = 0;
+
+  /// The same as a tensor of them on the GPU of the first replica, `[entries]`, float64, for which
+  /// the host does not wait. Undefined: the gradients are on no GPU. Such a pass multiplies by
+  /// `EntryGradient::factor`.
+  virtual at::Tensor squared_norms_on_gpu(Step& step) {
+    static_cast<void>(step);
+    return {};
+  }
 
   /// Adds the scaled gradients to the accumulators.
   virtual void accumulate(const Step& step, int replica) = 0;

@@ -8,17 +8,40 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
 #include <mutex>
+#include <vector>
 
 #include "gpu/emulated/memory.h"
+#include "strata/core/error.h"
 
 namespace strata::test::emulated_gpu {
 namespace {
 
+constexpr c10::StreamId kPoolStreams = 32;  // as libtorch has a device
+
 thread_local c10::DeviceIndex this_threads_device = 0;
+thread_local std::array<c10::StreamId, kMostDevices> this_threads_streams = {};
 
 std::atomic<int64_t> launches{0};
 std::atomic<int64_t> host_waits{0};
+std::atomic<int64_t> synchronous_copies{0};
+std::atomic<c10::StreamId> next_pool_stream{0};
+std::atomic<c10::StreamId> next_own_stream{kPoolStreams};
+
+c10::Stream stream_of(c10::DeviceIndex device, c10::StreamId id) {
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCUDA, device), id);
+}
+
+/// What a `cudaStream_t` points to here.
+void* native_handle(const c10::Stream& stream) {
+  static auto* handles = new std::map<std::pair<c10::DeviceIndex, c10::StreamId>, c10::Stream>();
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  return &handles->try_emplace({stream.device_index(), stream.id()}, stream).first->second;
+}
 
 /// Seed and offset, as a Philox generator has them.
 class Generator final : public c10::GeneratorImpl {
@@ -70,7 +93,7 @@ struct DeviceGuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Device getDevice() const override { return {c10::kCUDA, this_threads_device}; }
   void setDevice(c10::Device device) const override {
-    TORCH_CHECK(device.is_cuda() && device.index() < kDevices,
+    TORCH_CHECK(device.is_cuda() && device.index() < num_devices(),
                 "CUDA error: invalid device ordinal");
     if (device.has_index()) this_threads_device = device.index();
   }
@@ -78,30 +101,59 @@ struct DeviceGuardImpl final : c10::impl::DeviceGuardImplInterface {
     if (device.has_index()) this_threads_device = device.index();
   }
   c10::Stream getStream(c10::Device device) const override {
-    if (!device.has_index()) device = getDevice();
-    return c10::Stream(c10::Stream::DEFAULT, device);
+    return current_stream(device.has_index() ? device.index() : this_threads_device);
   }
-  c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return stream_of(device.has_index() ? device.index() : this_threads_device, 0);
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return getStream(device);
+    const c10::StreamId id = next_pool_stream.fetch_add(1) % kPoolStreams + 1;
+    return stream_of(device.has_index() ? device.index() : this_threads_device, id);
+  }
+  c10::Stream getNewStream(c10::Device device, int) const override {
+    return stream_of(device.has_index() ? device.index() : this_threads_device,
+                     next_own_stream.fetch_add(1) + 1);
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
-    return getStream(stream.device());
+    const c10::Stream before = current_stream(stream.device_index());
+    this_threads_streams.at(static_cast<size_t>(stream.device_index())) = stream.id();
+    return before;
   }
-  c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
+  void* getStreamNativeHandle(const c10::Stream stream) const override {
+    return native_handle(stream);
+  }
+  c10::DeviceIndex deviceCount() const noexcept override { return num_devices(); }
 
-  // There is one stream a device, on which everything is done at once.
-  void record(void** event, const c10::Stream&, const c10::DeviceIndex,
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
               const c10::EventFlag) const override {
-    static char done;
-    *event = &done;
+    if (*event == nullptr) *event = new Event();
+    *static_cast<Event*>(*event) = record_event(stream);
   }
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override {}
-  void synchronizeEvent(void*) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const override {}
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<Event*>(event);
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event != nullptr) wait_event(stream, *static_cast<Event*>(event));
+  }
+  bool queryEvent(void* event) const override {
+    return event == nullptr || query(*static_cast<Event*>(event));
+  }
+  bool queryStream(const c10::Stream& stream) const override { return query(record_event(stream)); }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    detail::count_host_wait();
+    host_waits_for(stream);
+  }
+  void synchronizeEvent(void* event) const override {
+    detail::count_host_wait();
+    if (event != nullptr) host_waits_for(*static_cast<Event*>(event));
+  }
+  void synchronizeDevice(const c10::DeviceIndex device) const override {
+    detail::count_host_wait();
+    host_waits_for_all(device);
+  }
+  void recordDataPtrOnStream(const c10::DataPtr& memory, const c10::Stream& stream) const override {
+    if (memory.get() != nullptr) Memory::instance().record_stream(memory.get(), stream);
+  }
 };
 
 const DeviceGuardImpl guard;
@@ -109,14 +161,31 @@ const c10::impl::DeviceGuardImplRegistrar guard_registrar(c10::kCUDA, &guard);
 
 const bool memory_is_set = [] {
   c10::SetAllocator(c10::kCUDA, &Memory::instance());
+  at::setHostAllocator(c10::kCUDA, &PinnedMemory::instance());
   return true;
 }();
 
 }  // namespace
 
+c10::DeviceIndex num_devices() {
+  static const auto number = [] {
+    const char* text = std::getenv("STRATA_EMULATED_GPUS");
+    const int wanted = text == nullptr ? 2 : std::atoi(text);
+    STRATA_CHECK(wanted >= 0 && wanted <= kMostDevices, kInvalidArgument,
+                 "[emulated_gpu] STRATA_EMULATED_GPUS: got '", text, "'; expected 0 to ",
+                 static_cast<int>(kMostDevices));
+    return static_cast<c10::DeviceIndex>(wanted);
+  }();
+  return number;
+}
+
 c10::DeviceIndex current_device() { return this_threads_device; }
 
-Counts counts() { return {launches.load(), host_waits.load()}; }
+c10::Stream current_stream(c10::DeviceIndex device) {
+  return stream_of(device, this_threads_streams.at(static_cast<size_t>(device)));
+}
+
+Counts counts() { return {launches.load(), host_waits.load(), synchronous_copies.load()}; }
 
 at::Generator draws_of(at::Generator generator) {
   const std::lock_guard lock(generator.mutex());
@@ -129,15 +198,27 @@ at::Generator draws_of(at::Generator generator) {
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
-  static auto* generators =
-      new std::array<at::Generator, kDevices>{at::make_generator<Generator>(c10::DeviceIndex{0}),
-                                              at::make_generator<Generator>(c10::DeviceIndex{1})};
+  static auto* generators = [] {
+    auto* all = new std::vector<at::Generator>();
+    for (c10::DeviceIndex i = 0; i < num_devices(); ++i) {
+      all->push_back(at::make_generator<Generator>(i));
+    }
+    return all;
+  }();
   return generators->at(static_cast<size_t>(device < 0 ? current_device() : device));
 }
 
 namespace detail {
 void count_launch() { launches.fetch_add(1, std::memory_order_relaxed); }
-void count_host_wait() { host_waits.fetch_add(1, std::memory_order_relaxed); }
+void count_host_wait() {
+  static const bool tell = std::getenv("STRATA_EMULATED_GPU_WAITS") != nullptr;
+  if (tell) std::fprintf(stderr, "the host waits%s\n", calling_place().c_str());
+  host_waits.fetch_add(1, std::memory_order_relaxed);
+}
+void count_synchronous_copy() {
+  count_host_wait();
+  synchronous_copies.fetch_add(1, std::memory_order_relaxed);
+}
 }  // namespace detail
 
 }  // namespace strata::test::emulated_gpu
@@ -153,8 +234,8 @@ struct EmulatedCudaHooks final : CUDAHooksInterface {
   bool isAvailable() const override { return true; }
   bool hasCUDA() const override { return true; }
   bool hasPrimaryContext(DeviceIndex) const override { return true; }
-  DeviceIndex deviceCount() const override { return strata::test::emulated_gpu::kDevices; }
-  int getNumGPUs() const override { return strata::test::emulated_gpu::kDevices; }
+  DeviceIndex deviceCount() const override { return strata::test::emulated_gpu::num_devices(); }
+  int getNumGPUs() const override { return strata::test::emulated_gpu::num_devices(); }
   DeviceIndex current_device() const override {
     return strata::test::emulated_gpu::current_device();
   }
@@ -166,7 +247,16 @@ struct EmulatedCudaHooks final : CUDAHooksInterface {
     return getDefaultGenerator(device).clone();
   }
   Device getDeviceFromPtr(void*) const override { return {kCUDA, 0}; }
-  void deviceSynchronize(DeviceIndex) const override {}
+  void deviceSynchronize(DeviceIndex device) const override {
+    strata::test::emulated_gpu::detail::count_host_wait();
+    strata::test::emulated_gpu::host_waits_for_all(device);
+  }
+  bool isPinnedPtr(const void* address) const override {
+    return strata::test::emulated_gpu::PinnedMemory::instance().is_pinned(address);
+  }
+  Allocator* getPinnedMemoryAllocator() const override {
+    return &strata::test::emulated_gpu::PinnedMemory::instance();
+  }
 };
 
 C10_REGISTER_CLASS(CUDAHooksRegistry, CUDAHooks, EmulatedCudaHooks)

@@ -2,29 +2,38 @@
 
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include <cstdint>
 
 /// GPUs of host memory, for machines that have none: libtorch sees CUDA devices, on which every
 /// operator runs as the CPU's does. What depends on a device being no CPU is there: memory that the
-/// host cannot touch, tensors that must lie on one device, a current device a thread, autograd's
-/// threads, generators with seed and offset. What is not: streams (all is done when a call comes
-/// back), cuDNN and NCCL, and a GPU's speed; so work is counted instead (`counts`).
+/// host cannot touch, tensors that must lie on one device, a current device and current streams a
+/// thread, streams and events whose order is checked (order.h), pinned memory, autograd's threads,
+/// generators with seed and offset. What is not: cuDNN, and a GPU's speed; so work is counted
+/// (`counts`), and may be given modelled times.
 ///
-/// Linked into a test executable, that has GPUs: `gpu:0` and `gpu:1`. Not beside libtorch's own
-/// CUDA library.
+/// Linked into a test executable, that has GPUs: `gpu:0` and `gpu:1`, or as many as
+/// STRATA_EMULATED_GPUS says (8 at most). STRATA_EMULATED_GPU_WAITS=1 prints where the host waits. Not beside libtorch's own CUDA library.
 namespace strata::test::emulated_gpu {
 
-inline constexpr c10::DeviceIndex kDevices = 2;
+inline constexpr c10::DeviceIndex kMostDevices = 8;
+
+c10::DeviceIndex num_devices();
 
 /// The calling thread's.
+/// @{
 c10::DeviceIndex current_device();
+c10::Stream current_stream(c10::DeviceIndex device);
+/// @}
 
 /// What the devices have done, all together.
 struct Counts {
   int64_t launches = 0;  ///< Operators that ran on a device: on a GPU, a kernel or more each.
-  int64_t host_waits =
-      0;  ///< Values that the host read from a device: it waits for all work there.
+  /// Times that the host waited for a stream, an event or a device: values that it read, copies
+  /// that it did not ask to be asynchronous, or from memory that is not pinned.
+  int64_t host_waits = 0;
+  int64_t synchronous_copies = 0;  ///< Of these: copies between the host and a device.
 };
 Counts counts();
 
@@ -38,6 +47,7 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 namespace detail {
 void count_launch();
 void count_host_wait();
+void count_synchronous_copy();
 }  // namespace detail
 
 }  // namespace strata::test::emulated_gpu

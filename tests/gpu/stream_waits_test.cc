@@ -1,0 +1,61 @@
+// Every wait between streams is needed: without it, the emulated GPUs see an access that nothing
+// orders.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gpu/emulated/order.h"
+#include "parity/models.h"
+#include "strata/keras/layers.h"
+#include "strata/keras/losses.h"
+#include "strata/keras/sequential.h"
+#include "strata/strategies/mirrored_strategy.h"
+#include "tensor/stream_event.h"
+
+namespace strata::parity {
+namespace {
+
+using tensor::StreamWait;
+
+/// What the emulated GPUs see of a short training on two of them.
+std::vector<std::string> errors_of_training() {
+  test::emulated_gpu::forget_order_errors();
+  try {
+    MirroredStrategy strategy({.devices = std::vector<std::string>{"gpu:0", "gpu:1"}});
+    const keras::Model model = strategy.scope([] {
+      keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"), layers::Dense(4)});
+      net.compile({.optimizer = optimizers::Adam(),
+                   .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
+      return net;
+    });
+    model.fit(as_dataset(make_batches(Kind::kMlp, at::kFloat, 8, {16})), {.verbose = 0});
+  } catch (const std::exception&) {  // what was wrong is below, in any case
+  }
+  return test::emulated_gpu::order_errors();
+}
+
+class StreamWaitsTest : public testing::TestWithParam<int> {
+ protected:
+  void TearDown() override {
+    tensor::leave_out(std::nullopt);
+    test::emulated_gpu::forget_order_errors();
+  }
+};
+
+TEST_P(StreamWaitsTest, IsMissedWhereItIsLeftOut) {
+  EXPECT_TRUE(errors_of_training().empty());
+  const auto wait = static_cast<StreamWait>(GetParam());
+  tensor::leave_out(wait);
+  const std::vector<std::string> errors = errors_of_training();
+  EXPECT_FALSE(errors.empty()) << tensor::name_of(wait);
+}
+
+INSTANTIATE_TEST_SUITE_P(, StreamWaitsTest, testing::Range(0, tensor::kNumStreamWaits),
+                         [](const auto& info) {
+                           return std::string(tensor::name_of(static_cast<StreamWait>(info.param)));
+                         });
+
+}  // namespace
+}  // namespace strata::parity
