@@ -68,6 +68,7 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
                       .pass = make_update_pass(*rule_, *group_, entries, extras()),
                       .step = {}});
   }
+  make_card_reducer();
   // Other processes may have begun.
   for (const Part& part : parts_) iterations_ = part.pass->updates().value_or(iterations_);
   if (!rule_->carried_name().empty()) {
@@ -89,10 +90,27 @@ void Optimizer::Impl::make_exchange() {
                      .whole_sums = clips_norm() || dynamic_scale_.has_value()});
 }
 
+void Optimizer::Impl::make_card_reducer() {
+  cards_.reset();
+  const auto& communicator = group_->options().cards;
+  if (!communicator) return;
+  std::vector<CardReducer::Part> parts;
+  for (const Part& part : parts_) {
+    parts.push_back({.variables = part.variables, .gradients = part.pass->gradient_arenas()});
+    if (parts.back().gradients.empty()) return;
+  }
+  CardReducer::Options options;
+  const int64_t bytes = group_->options().reduction.bytes_per_pack;
+  if (bytes > 0) options = {.bytes_per_bucket = bytes, .bytes_of_first = bytes};
+  cards_ = std::make_unique<CardReducer>(std::string(rule_->name()), std::move(parts), communicator,
+                                         options);
+}
+
 void Optimizer::Impl::on_resize() {
   make_exchange();
   shared_ = false;
   for (Part& part : parts_) part.pass->reshape();
+  make_card_reducer();
 }
 
 void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_steps) {

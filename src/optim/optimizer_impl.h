@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "optim/step/card_reducer.h"
 #include "optim/step/dynamic_scale.h"
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
@@ -40,7 +41,9 @@ class Optimizer::Impl : public RunObserver,
   void scale_dynamically(double initial_scale, int64_t growth_steps);
   double loss_scale() const;
 
-  void on_run_begin(int) override {}
+  void on_run_begin(int local) override {
+    if (cards_) cards_->begin(local);
+  }
   void on_run_end(int) override {}
   void on_resize() override;
   void reconnected() override { on_resize(); }
@@ -110,6 +113,8 @@ class Optimizer::Impl : public RunObserver,
   std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,
                                        const strata::detail::GradientShare& share);
   void make_exchange();
+  void make_card_reducer();
+  OnGradient takes_ready(int local);
   bool shards() const { return reducer_ && reducer_->shards(); }
   /// As `slots`, every copy of each; of sharded ones only this process's elements are there.
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
@@ -120,6 +125,7 @@ class Optimizer::Impl : public RunObserver,
   void prepare_step(const std::vector<const Contribution*>& own);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
+  void sum_on_cards(const std::vector<const Contribution*>& all);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
   void reduce_at_home();
   void check_finite();
@@ -132,6 +138,7 @@ class Optimizer::Impl : public RunObserver,
 
   std::shared_ptr<ReplicaGroup> group_;
   std::unique_ptr<GradientReducer> reducer_;  // null where all replicas are in this process
+  std::unique_ptr<CardReducer> cards_;        // null where gradients are not summed on GPUs
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;

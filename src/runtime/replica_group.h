@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/cards/card_communicator.h"
 #include "collective/communicator.h"
 #include "collective/in_process/rendezvous.h"
 #include "core/mutex.h"
@@ -56,6 +57,9 @@ struct ReplicaGroupOptions {
   std::shared_ptr<collective::Communicator> communicator = {};
   /// Null: the `in_process` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
+  /// Sums gradients of replicas that have a GPU each, on the cards. Null: `cross_device_ops` or the
+  /// communicator does.
+  std::shared_ptr<collective::CardCommunicator> cards = {};
   /// Decides the places of variables' copies, what updates them, and where gradients are added.
   /// Null: every replica has a copy of its own. Variables that are synchronized on read are the
   /// replicas' own in any case.

@@ -4,6 +4,7 @@
 
 #include "runtime/replica_group.h"
 #include "strata/core/log.h"
+#include "strategies/cards_of_process.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
 #include "strategies/standalone/connect_client.h"
@@ -32,6 +33,10 @@ MirroredStrategy::Placed MirroredStrategy::Placed::make(const MirroredOptions& o
       standalone::connect_client(group, options.client, options.standalone, options.devices);
   if (placed.client) return placed;
   group.devices = detail::find_devices(group.name, options.devices);
+  if (options.cross_device_ops == nullptr) {
+    group.cards = detail::cards_of_process(group.devices, options.communication_options);
+    group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
+  }
   group.cross_device_ops =
       options.cross_device_ops ? options.cross_device_ops : choose_cross_device_ops(group.devices);
   return placed;

@@ -15,6 +15,8 @@ namespace {
 constexpr std::array<std::string_view, kNumStreamWaits> kNames = {
     "step_for_batch",
     "allocator_for_step",
+    "sum_for_gradients",
+    "update_for_sums",
 };
 
 constexpr int kNone = -1;

@@ -17,8 +17,10 @@ namespace strata::tensor {
 enum class StreamWait : uint8_t {
   kStepForBatch,      ///< A replica's stream for the copy of its batch.
   kAllocatorForStep,  ///< A batch's memory, the copy stream's, for the step that reads it.
+  kSumForGradients,   ///< A communication stream for the gradients of a bucket.
+  kUpdateForSums,     ///< A replica's stream for the sums of the gradients.
 };
-inline constexpr int kNumStreamWaits = 2;
+inline constexpr int kNumStreamWaits = 4;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);
@@ -27,7 +29,8 @@ std::string_view name_of(StreamWait wait);
 c10::Stream current_stream(c10::Device device);
 /// Work beside the replicas' streams.
 enum class SideWork : uint8_t {
-  kInput,  ///< Copies of batches to the device.
+  kInput,          ///< Copies of batches to the device.
+  kCommunication,  ///< Sums over replicas.
 };
 /// The process's one stream for it on a GPU: memory belongs to streams, so each new one would ask the
 /// card for more. Threads: any.

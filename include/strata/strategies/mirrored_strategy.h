@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strata/strategies/standalone.h"
@@ -30,6 +31,10 @@ struct MirroredOptions {
   StandaloneOptions standalone = {};
 
   // Performance.
+  /// How gradients of replicas that have a GPU each are summed, if `cross_device_ops` is null:
+  /// `order` (kAny: NCCL adds as it likes, where this machine has it) and `bytes_per_pack`. CPUs and
+  /// others need no choice.
+  collective::CommunicationOptions communication_options = {};
   ReplicaOptions replicas = {};
 };
 

@@ -31,6 +31,13 @@ LinkModel LinkModel::typical() {
           .reduce_bytes_per_second = 10e9};
 }
 
+LinkModel LinkModel::typical_cards() {
+  return {.in_host = {.latency = 8e-6, .bytes_per_second = 20e9},
+          .across_hosts = {.latency = 20e-6, .bytes_per_second = 10e9},
+          .message_seconds = 2e-6,
+          .reduce_bytes_per_second = 500e9};
+}
+
 const Link& LinkModel::between(const Placement& placement, int from, int to) const {
   if (!pairs.empty()) {
     return pairs[static_cast<size_t>(from) * static_cast<size_t>(placement.num_ranks()) +

@@ -34,6 +34,8 @@ struct LinkModel {
 
   /// A guess, where nothing was measured: 10 Gbit/s between hosts, loopback's 3 GB/s within one.
   static LinkModel typical();
+  /// The same for GPUs: 20 GB/s within a host, 10 GB/s between hosts.
+  static LinkModel typical_cards();
 
   const Link& between(const Placement& placement, int from, int to) const;
 

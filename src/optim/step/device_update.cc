@@ -112,6 +112,14 @@ void DeviceUpdate::move_parameters() {
   }
 }
 
+std::vector<tensor::Arena> DeviceUpdate::gradient_arenas() const {
+  std::vector<tensor::Arena> arenas;
+  for (const Copy& copy : copies_) {
+    if (is_flat_) arenas.push_back(copy.gradients);
+  }
+  return arenas;
+}
+
 /// New replicas get the first one's slots.
 void DeviceUpdate::reshape() {
   const at::NoGradGuard no_grad;
@@ -175,11 +183,18 @@ bool DeviceUpdate::treats_all_alike(const Step& step) const {
 
 at::Tensor DeviceUpdate::flat_gradient(const Step& step, int replica) {
   Copy& copy = copy_of(replica);
+  std::vector<at::Tensor> targets;
   std::vector<at::Tensor> sources;
   for (size_t e = 0; e < entries_.size(); ++e) {
-    sources.push_back(unscaled_gradient_of(step.gradients[e], copy.gradient_of[e], replica));
+    at::Tensor source = unscaled_gradient_of(step.gradients[e], copy.gradient_of[e], replica);
+    const at::Tensor& target = copy.gradient_of[e];
+    const bool was_summed_there =
+        source.is_alias_of(target) && source.storage_offset() == target.storage_offset();
+    if (was_summed_there) continue;
+    targets.push_back(target);
+    sources.push_back(std::move(source));
   }
-  at::_foreach_copy_(copy.gradient_of, sources, /*non_blocking=*/true);
+  if (!sources.empty()) at::_foreach_copy_(targets, sources, /*non_blocking=*/true);
   for (size_t e = 0; e < entries_.size(); ++e) {
     const at::Tensor& factor = step.gradients[e].factor;
     if (!factor.defined()) continue;

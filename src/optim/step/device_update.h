@@ -20,6 +20,7 @@ class DeviceUpdate : public UpdatePass {
   DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
                const std::vector<Entry>& entries, const ExtraSlots& extras);
 
+  std::vector<tensor::Arena> gradient_arenas() const override;
   void prepare_norms() override {}
   void reduce_for_norms(Step&, int) override {}
   std::vector<double> squared_norms(Step& step) override;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "graph/host_call.h"
+#include "optim/step/gradient_sums.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
 #include "runtime/span.h"
@@ -25,9 +26,6 @@ namespace {
 
 /// Tensors in a bucket start at multiples of a cache line.
 constexpr int64_t kLine = 64;
-
-/// x + -0 is x, for x = -0, too.
-constexpr double kIdentity = -0.0;
 
 /// Elements of a tensor with the padding behind it.
 int64_t padded(int64_t elements, at::ScalarType dtype) {
@@ -83,7 +81,7 @@ void GradientReducer::copy_into_bucket(int local, size_t variable, const at::Ten
   at::Tensor& view =
       memory_of(buckets_[home.bucket]).local[static_cast<size_t>(local)].views[home.view];
   if (!gradient.defined()) {
-    view.fill_(kIdentity);
+    view.fill_(kSumIdentity);
   } else if (gradient.is_cpu() && !gradient.is_sparse() && gradient.strides() == view.strides() &&
              gradient.scalar_type() == view.scalar_type()) {
     const auto width = static_cast<int64_t>(gradient.element_size());

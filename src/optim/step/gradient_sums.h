@@ -6,6 +6,9 @@
 
 namespace strata::optimizers {
 
+/// What a replica without a gradient adds: x + -0 is x, for x = -0, too.
+inline constexpr double kSumIdentity = -0.0;
+
 /// Blocks of a variable whose squares are added apart: see tensor/sum_of_squares.h.
 constexpr int64_t num_norm_blocks(int64_t elements) {
   return (elements + tensor::kNormBlock - 1) / tensor::kNormBlock;

@@ -85,13 +85,21 @@ std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, in
   std::vector<at::Tensor> leaves;
   for (const auto& tap : taps) leaves.push_back(tap.leaf);
   std::vector<at::Tensor> gradients =
-      backward_to(rule_->name(), loss, variables_, local, marks_ready(reducer_, local), leaves);
+      backward_to(rule_->name(), loss, variables_, local, takes_ready(local), leaves);
   for (size_t i = 0; i < taps.size(); ++i) {
     const at::Tensor& gradient = gradients[variables_.size() + i];
     if (gradient.defined()) taps[i].take(gradient, share);
   }
   gradients.resize(variables_.size());
   return gradients;
+}
+
+/// What takes gradients while backward still runs.
+OnGradient Optimizer::Impl::takes_ready(int local) {
+  if (!cards_) return marks_ready(reducer_, local);
+  return [this, local](size_t variable, const at::Tensor& gradient) {
+    cards_->mark_ready(local, variable, gradient);
+  };
 }
 
 void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
@@ -133,7 +141,11 @@ void Optimizer::Impl::update_together(int id, const std::vector<at::Tensor>& gra
                                       double weight) {
   const ReplicaContext& context = replica("apply_gradients");
   const at::NoGradGuard no_grad;
-  if (reducer_) reducer_->add(id, gradients);
+  if (cards_) {
+    cards_->add(id, gradients);
+  } else if (reducer_) {
+    reducer_->add(id, gradients);
+  }
   Contribution local_part{.gradients = gradients, .weight = weight};
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
   context.synchronize(
@@ -144,6 +156,7 @@ void Optimizer::Impl::update_together(int id, const std::vector<at::Tensor>& gra
         prepare_step(contributions_);
       },
       key);
+  if (cards_) cards_->wait(id);
   const auto reduce_for_norms = [&] {
     for (Part& part : parts_) part.pass->reduce_for_norms(part.step, id);
   };
@@ -206,6 +219,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
   } else {
     for (const Contribution* each : local_parts) weight += each->weight;
   }
+  if (cards_) sum_on_cards(local_parts);
   const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
   const int64_t frequency = options_.ema_overwrite_frequency;
   updates_now_ = updates_at(iterations_);
@@ -254,6 +268,16 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Contribution*>& all,
                            size_t variable) {
+  if (cards_ && cards_->has(variable)) {
+    const auto is_given = [&](const Contribution* each) {
+      return each->gradients[variable].defined();
+    };
+    gradient.used = std::ranges::any_of(all, is_given);
+    for (size_t local = 0; local < all.size(); ++local) {
+      gradient.sources.push_back(cards_->sum(variable, static_cast<int>(local)));
+    }
+    return;
+  }
   bool dense = false;
   bool sparse = false;
   const auto home = group_->placement().gradient_device(*group_);
@@ -274,6 +298,20 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
   }
 }
 
+/// Those of variables that have buckets.
+void Optimizer::Impl::sum_on_cards(const std::vector<const Contribution*>& all) {
+  std::vector<const std::vector<at::Tensor>*> gradients;
+  std::vector<bool> is_sparse(variables_.size(), false);
+  for (const Contribution* each : all) {
+    gradients.push_back(&each->gradients);
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const at::Tensor& gradient = each->gradients[i];
+      if (gradient.defined() && gradient.is_sparse()) is_sparse[i] = true;
+    }
+  }
+  cards_->finish(gradients, is_sparse);
+}
+
 /// Dense gradients that a pass does not add, through the strategy's CrossDeviceOps, one batch a
 /// dtype; absent ones count as zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
@@ -287,6 +325,7 @@ void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all)
     for (size_t i = 0; i < part.variables.size(); ++i) {
       EntryGradient& gradient = part.step.gradients[i];
       if (!gradient.used || gradient.rows) continue;
+      if (cards_ && cards_->has(part.variables[i])) continue;
       variables.push_back(variables_[part.variables[i]]);
       sources.push_back(std::move(gradient.sources));
       targets.push_back(&gradient);

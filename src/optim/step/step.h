@@ -9,6 +9,7 @@
 #include "strata/collective/schedule.h"
 #include "strata/core/error.h"
 #include "strata/runtime/variable.h"
+#include "tensor/arena.h"
 #include "tensor/update_rule.h"
 
 namespace strata::optimizers {
@@ -91,6 +92,10 @@ class UpdatePass {
     static_cast<void>(elements);
     throw Error(ErrorCode::kInternal, "[optim] own: this pass updates whole variables");
   }
+
+  /// By local replica, where the pass reads gradients that are there already: tensor i is entry i's,
+  /// laid out as the variable. Until `reshape`. Empty: it reads them anywhere.
+  virtual std::vector<tensor::Arena> gradient_arenas() const { return {}; }
 
   /// Gradients may have several sources: it adds them.
   virtual bool adds() const { return false; }

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "strata/collective/reduce_op.h"
+#include "strata/core/error.h"
+
+namespace strata::collective {
+
+/// Memory of one of this process's cards that another rank sends or receives.
+struct CardMessage {
+  int from = 0;  ///< Ranks, one a replica of the job.
+  int to = 0;
+  bool is_send = false;
+  at::Tensor memory;  ///< Contiguous; on the card of the rank that is this process's.
+};
+
+/// Moves memory between cards. Work is enqueued on the current streams of the cards, and the host
+/// goes on. Threads: one at a time, the same calls in the same order in all processes.
+class CardTransport {
+ public:
+  virtual ~CardTransport() = default;
+
+  /// All messages of this process's ranks in a round, the two ends of each pair in one order.
+  virtual void exchange(const std::vector<CardMessage>& messages, const std::string& name) = 0;
+  /// Reduces in place in any order, values of all ranks here; false: it has no way of its own.
+  virtual bool all_reduce(const std::vector<at::Tensor>& values, ReduceOp op,
+                          const std::string& name) {
+    static_cast<void>(values), static_cast<void>(op), static_cast<void>(name);
+    return false;
+  }
+  /// Ends what is pending, here and elsewhere: this process cannot continue.
+  virtual void fail(const Status& reason) { static_cast<void>(reason); }
+  /// Ok while calls can be made.
+  virtual Status status() { return {}; }
+  virtual std::string describe() const = 0;
+};
+
+/// Between cards of one process, by libtorch's copies.
+class CopyTransport final : public CardTransport {
+ public:
+  void exchange(const std::vector<CardMessage>& messages, const std::string& name) override;
+  std::string describe() const override { return "copies between the cards of this process"; }
+};
+
+}  // namespace strata::collective
