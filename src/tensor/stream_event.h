@@ -19,8 +19,10 @@ enum class StreamWait : uint8_t {
   kAllocatorForStep,  ///< A batch's memory, the copy stream's, for the step that reads it.
   kSumForGradients,   ///< A communication stream for the gradients of a bucket.
   kUpdateForSums,     ///< A replica's stream for the sums of the gradients.
+  kReceiveForSums,    ///< Copies from other cards for what had their memory before.
+  kSumForReceive,     ///< Sums on a card for the copies from others.
 };
-inline constexpr int kNumStreamWaits = 4;
+inline constexpr int kNumStreamWaits = 6;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);
@@ -30,7 +32,8 @@ c10::Stream current_stream(c10::Device device);
 /// Work beside the replicas' streams.
 enum class SideWork : uint8_t {
   kInput,          ///< Copies of batches to the device.
-  kCommunication,  ///< Sums over replicas.
+  kCommunication,  ///< Sums over replicas, and what a card sends for them.
+  kReceive,        ///< What it receives.
 };
 /// The process's one stream for it on a GPU: memory belongs to streams, so each new one would ask the
 /// card for more. Threads: any.

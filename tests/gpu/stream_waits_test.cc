@@ -19,11 +19,11 @@ namespace {
 
 using tensor::StreamWait;
 
-/// What the emulated GPUs see of a short training on two of them.
+/// What the emulated GPUs see of a short training on all of them.
 std::vector<std::string> errors_of_training() {
   test::emulated_gpu::forget_order_errors();
   try {
-    MirroredStrategy strategy({.devices = std::vector<std::string>{"gpu:0", "gpu:1"}});
+    MirroredStrategy strategy;
     const keras::Model model = strategy.scope([] {
       keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"), layers::Dense(4)});
       net.compile({.optimizer = optimizers::Adam(),

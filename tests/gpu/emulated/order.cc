@@ -66,6 +66,7 @@ void join(Clock& clock, const Clock& other) {
 }
 
 bool knows(const Clock& clock, const Work& work) {
+  if (work.count == 0) return true;  // before the timeline's first work
   return work.timeline < clock.size() && clock[work.timeline] >= work.count;
 }
 
@@ -197,7 +198,13 @@ class Order {
   void hand_out(const c10::Stream& stream, const Bytes& bytes) {
     const std::lock_guard lock(mutex_);
     const size_t index = timeline_of(stream);
-    blocks_[bytes.begin] = {.size = bytes.size, .records = {}};
+    // Others may use it behind what its stream has done with it before.
+    Work handed_out{.timeline = index, .count = 0, .operation = allocator_of(index)};
+    const Clock& own = timelines_[index].clock;
+    if (index < own.size()) handed_out.count = own[index];
+    blocks_[bytes.begin] = {
+        .size = bytes.size,
+        .records = {{.begin = 0, .end = bytes.size, .writes = true, .work = handed_out}}};
     const auto risks = risks_.extract(index);
     if (risks.empty()) return;
     Clock clock = timelines_[index].clock;
@@ -301,6 +308,15 @@ class Order {
         streams_.try_emplace({stream.device_index(), stream.id()}, timelines_.size());
     if (is_new) timelines_.push_back({.name = name_of(stream), .clock = {}});
     return place->second;
+  }
+
+  std::shared_ptr<const Operation> allocator_of(size_t timeline) {
+    std::shared_ptr<const Operation>& allocator = allocators_[timeline];
+    if (!allocator) {
+      allocator = std::make_shared<Operation>(
+          Operation{"the allocator, which hands it out,", timelines_[timeline].name, {}});
+    }
+    return allocator;
   }
 
   Work begin(const c10::Stream& stream, std::string_view name, const std::vector<Bytes>& reads,
@@ -419,6 +435,7 @@ class Order {
   std::vector<Timeline> timelines_ = {{.name = "the host", .clock = {}}};
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, size_t> streams_;
   std::map<const char*, Block> blocks_;
+  std::map<size_t, std::shared_ptr<const Operation>> allocators_;  // by timeline
   std::map<size_t, std::vector<Risk>> risks_;  // by timeline of the stream whose memory it was
   std::list<std::shared_ptr<Pending>> pending_;
   std::list<PinnedRead> pinned_reads_;
