@@ -26,7 +26,7 @@ class Child {
     if (process_ == 0) {
       ::close(sockets[0]);
       body(sockets[1]);
-      ::_exit(testing::Test::HasFailure() ? 1 : 0);
+      std::exit(testing::Test::HasFailure() ? 1 : 0);  // which ends threads of the library, too
     }
     ::close(sockets[1]);
     socket_ = sockets[0];
