@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "collective/nccl/nccl_types.h"
+#include "strata/core/str_cat.h"
 #include "support/expect_error.h"
 
 namespace strata::collective::nccl {
@@ -26,10 +27,10 @@ TEST(NcclLibraryTest, SaysWhatIsMissing) {
             std::string::npos);
   EXPECT_EQ(why_not("libm.so.6"), "libm.so.6 does not say its version: it is no NCCL");
   const std::string unfinished = STRATA_UNFINISHED_NCCL_LIBRARY;
-  EXPECT_EQ(why_not(unfinished), unfinished + " has no ncclGetUniqueId");
+  EXPECT_EQ(why_not(unfinished), str_cat(unfinished, " has no ncclGetUniqueId"));
   ::setenv("STRATA_FAKE_NCCL", "version=21705", 1);
   EXPECT_EQ(why_not(kFakeLibrary),
-            std::string(kFakeLibrary) + " is NCCL 2.17.5, and strata needs 2.18.0 or later");
+            str_cat(kFakeLibrary, " is NCCL 2.17.5, and strata needs 2.18.0 or later"));
   ::unsetenv("STRATA_FAKE_NCCL");
 }
 
