@@ -55,15 +55,16 @@ void Communicator::begin(const ncclUniqueId& id, int rank, int ranks) {
 void Communicator::give_up(const Failure& failure) {
   health_.fail(failure);
   const std::lock_guard lock(mutex_);
+  ended_ = true;
   changed_.notify_all();
 }
 
 ncclResult_t Communicator::wait_connected() {
   std::unique_lock lock(mutex_);
-  const auto stopped = [&] { return health_.stop.requested(); };
-  changed_.wait(lock, [&] { return connected_ || health_.failed() || stopped(); });
+  changed_.wait(lock, [&] { return connected_ || ended_ || health_.stop.requested(); });
+  if (connected_) return ncclSuccess;  // what has failed since then is asynchronous
   const ncclResult_t code = health_.failure().code;
-  return code == ncclSuccess && !connected_ ? ncclInternalError : code;
+  return code == ncclSuccess ? ncclInternalError : code;
 }
 
 ncclResult_t Communicator::async_error() {

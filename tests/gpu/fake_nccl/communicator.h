@@ -31,7 +31,7 @@ class Communicator {
   /// Instead of begin: it will not be connected.
   void give_up(const Failure& failure);
 
-  /// Waits until it is connected or has failed, and says which.
+  /// Waits until it is connected or cannot be, and says which.
   ncclResult_t wait_connected();
 
   bool blocking() const { return blocking_; }

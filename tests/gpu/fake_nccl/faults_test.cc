@@ -66,9 +66,12 @@ TEST_F(FakeNcclFaultsTest, AnAbortEndsAStalledOperationHereAndIsAnErrorAtThePeer
 
 TEST_F(FakeNcclFaultsTest, AnErrorIsTheRanksOwnAndRemoteAtItsPeers) {
   set("error:rank=0,call=1");
-  with_communicator(2, [](Rank& self) {
+  std::barrier<> rank_1_has_called(2);
+  with_communicator(2, [&](Rank& self) {
     float value = 1;
-    ASSERT_EQ(add_one(self, &value), ncclSuccess);
+    if (self.rank == 0) rank_1_has_called.arrive_and_wait();
+    EXPECT_EQ(add_one(self, &value), ncclSuccess);
+    if (self.rank == 1) rank_1_has_called.arrive_and_wait();
     EXPECT_EQ(await_error(self.comm), self.rank == 0 ? ncclSystemError : ncclRemoteError);
     EXPECT_STREQ(ncclGetLastError(self.comm), self.rank == 0
                                                   ? "error of STRATA_FAKE_NCCL in call 1"
