@@ -2,7 +2,7 @@
 
 namespace strata {
 
-/// Whether NCCL's library is there.
+/// Whether NCCL's library can be opened.
 bool nccl_available();
 
 }  // namespace strata

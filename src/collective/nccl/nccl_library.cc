@@ -19,7 +19,7 @@ void* open_file(const std::string& path) {
   return loaded != nullptr ? loaded : ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
 }
 
-// Fills `function`; the first name that is not there goes to `missing`.
+// Fills `function`; `missing` gets the first name that the library lacks.
 template <typename Function>
 void look_up(void* file, const char* name, Function& function, std::string& missing) {
   function = reinterpret_cast<Function>(::dlsym(file, name));

@@ -44,11 +44,11 @@ struct Library {
 
 /// The process's library: the file that STRATA_NCCL names when the first call comes, or else libnccl.so.2.
 /// @param why_not  Gets what is missing; may be null.
-/// @return Null: there is none.
+/// @return Null: no usable library was found.
 const Library* find(std::string* why_not = nullptr);
 
 /// @param caller  For the message: "nccl_all_reduce".
-/// @throws Error  kUnimplemented: there is none; says what is missing and how to get it.
+/// @throws Error  kUnimplemented: no usable library was found; says what is missing and how to get it.
 const Library& require(std::string_view caller);
 
 /// Opens one library; for tests of what `find` says. @param path  Empty: libnccl.so.2.

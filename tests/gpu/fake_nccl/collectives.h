@@ -9,7 +9,7 @@ namespace strata::test::fake_nccl {
 /// @throws Failure  ncclInvalidUsage: ranks differ, or one waits for a send or a receive of this rank. Stopped, Broken.
 std::vector<Announcement> agree(Transport& transport, const Announcement& own);
 
-/// Runs a collective on rings: rank r sends to r + 1. Part p of a sum begins at rank p and goes round, so each part has an order
+/// Runs a collective on rings: rank r sends to r + 1. Part p of a sum begins at rank p, so each part has an order
 /// of its own, as in NCCL. The addresses are the host's.
 /// @throws As agree.
 void run_collective(Transport& transport, const Operation& operation);

@@ -63,7 +63,7 @@ class Communicator {
   uint64_t bytes_sent(int peer) const;
 
  private:
-  // What goes through the queue.
+  // An entry of the queue.
   struct Work {
     std::vector<Operation> operations;
     std::vector<void*> tokens;  ///< Of its streams.

@@ -10,7 +10,7 @@
 /// that listens in it; the identifier is the folder's path. Each rank listens at a socket of its own in the folder, then tells
 /// the root who it is (Hello). When all have come the root tells each rank who all are (Reply, and a Hello of each), and rank
 /// after rank connects to those below it. A rank that has all its connections says so (one byte), and the root lets all go (Reply)
-/// when each has: nobody waits for a rank that has died on the way, since the root sees its connection close and tells the others.
+/// when each has: no rank waits for one that has died on the way, since the root sees its connection close and tells the others.
 namespace strata::test::fake_nccl {
 
 struct Hello {

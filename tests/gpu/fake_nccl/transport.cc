@@ -22,7 +22,7 @@ Bytes bytes_of(const Failure& failure) {
   return bytes;
 }
 
-// What a peer's failure is here: a mistake of the callers is everyone's.
+// What a peer's failure is here: a mistake of the callers is one on all ranks.
 Failure failure_from(int rank, const Bytes& bytes) {
   int32_t code = 0;
   std::memcpy(&code, bytes.data(), sizeof(code));
@@ -157,7 +157,7 @@ void Transport::read_all() {
   }
 }
 
-// All that is there now; at the end of the connection, the peer's end.
+// All that has come; at the end of the connection, the peer's end.
 void Transport::read_from(int rank, Peer& peer) {
   while (read_more(peer)) {
     if (peer.header_bytes == sizeof(Header) && peer.payload_bytes == peer.payload.size()) {
@@ -175,7 +175,7 @@ void Transport::read_from(int rank, Peer& peer) {
   changed_.notify_all();
 }
 
-// False: nothing more is there.
+// False: nothing more has come.
 bool Transport::read_more(Peer& peer) {
   const bool in_header = peer.header_bytes < sizeof(Header);
   char* const to = in_header ? reinterpret_cast<char*>(&peer.header) + peer.header_bytes
