@@ -32,9 +32,9 @@ Operation on_host(Operation operation) {
   return operation;
 }
 
-// Blocks until an abort.
-[[noreturn]] void wait_for_stop(const StopSignal& stop) {
-  for (;;) wait_for_socket(stop.fd(), -1, 0, stop, Deadline::max());
+// Blocks until an abort, and throws then. @throws Failure  The deadline has passed.
+[[noreturn]] void wait_for_stop(const StopSignal& stop, Deadline deadline = Deadline::max()) {
+  for (;;) wait_for_socket(stop.fd(), -1, 0, stop, deadline);
 }
 
 }  // namespace
@@ -222,11 +222,11 @@ void Communicator::connect() {
                    .failed = 0,
                    .host = host_name()};
   try {
-    if (faults_.has("init_stall", rank_)) wait_for_stop(health_.stop);
-    if (faults_.has("init_error", rank_))
-      throw Failure{ncclSystemError, "init_error of STRATA_FAKE_NCCL"};
     const auto deadline = std::chrono::steady_clock::now() +
                           std::chrono::milliseconds(faults_.value("init_ms", 120000));
+    if (faults_.has("init_stall", rank_)) wait_for_stop(health_.stop, deadline);
+    if (faults_.has("init_error", rank_))
+      throw Failure{ncclSystemError, "init_error of STRATA_FAKE_NCCL"};
     auto transport = std::make_unique<Transport>(
         rank_, connect_ranks(id_, self, health_.stop, deadline), health_);
     const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@
 ///                          K-th communicator of the process, from 1:
 ///     stall:rank=R,call=N    the operation moves no data
 ///     error:rank=R,call=N    ncclSystemError there, ncclRemoteError at its peers
-///     init_stall:rank=R      ncclCommInitRank and its like do not come back
+///     init_stall:rank=R      ncclCommInitRank and its like fail after init_ms
 ///     init_error:rank=R      ncclSystemError there, ncclRemoteError at its peers
 ///     delay_us=D             of each operation, before it moves data
 ///     destroy_ms=D           how long ncclCommDestroy waits for operations that have not ended (2000), before it aborts them
@@ -27,7 +27,8 @@
 ///   STRATA_FAKE_NCCL_HOST  the name of this host (localhost)
 extern "C" {
 
-/// Takes the place of STRATA_FAKE_NCCL in this process; null: the environment again. 0, or 1 where it cannot be read.
+/// Takes the place of STRATA_FAKE_NCCL in this process; null: the environment again. Communicators are
+/// counted from here on. 0, or 1 where it cannot be read.
 __attribute__((visibility("default"))) int fake_nccl_set_faults(const char* faults);
 
 /// Operations that have ended without a failure, of all communicators of this process.

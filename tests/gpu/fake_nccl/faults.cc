@@ -120,6 +120,7 @@ int64_t Faults::value(const std::string& kind, int64_t otherwise) const {
 void set_faults(const char* text) {
   const std::lock_guard lock(settings().mutex);
   if (text != nullptr) faults_of(text);
+  settings().communicators = 0;
   settings().given = text == nullptr ? std::nullopt : std::optional<std::string>(text);
 }
 

@@ -33,7 +33,7 @@ class Faults {
   std::vector<Fault> all_;
 };
 
-/// What takes the place of the environment; null ends it. @throws Failure  ncclInvalidArgument.
+/// What takes the place of the environment; null ends it. Communicators are counted anew. @throws Failure  ncclInvalidArgument.
 void set_faults(const char* text);
 
 /// What ncclGetVersion says.

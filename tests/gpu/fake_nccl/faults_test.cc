@@ -84,18 +84,21 @@ TEST_F(FakeNcclFaultsTest, AnErrorIsTheRanksOwnAndRemoteAtItsPeers) {
 }
 
 TEST_F(FakeNcclFaultsTest, AFaultOfOneCommunicatorLeavesOthersAlone) {
-  set("");
-  ncclComm_t first = nullptr;
-  ASSERT_EQ(ncclCommInitAll(&first, 1, nullptr), ncclSuccess);
-  ASSERT_EQ(ncclCommDestroy(first), ncclSuccess);
-  // How many have been made in this process is not known here: none is the ten millionth.
-  set("stall:call=1,comm=10000000");
-  with_communicator(2, [](Rank& self) {
+  set("stall:call=1,comm=2");
+  Rank ranks[3] = {};
+  for (Rank& each : ranks) {
+    each.stream = stream_of(&each);
+    ASSERT_EQ(ncclCommInitAll(&each.comm, 1, nullptr), ncclSuccess);
     float value = 1;
-    ASSERT_EQ(add_one(self, &value), ncclSuccess);
-    expect_done(self.stream);
-    EXPECT_EQ(value, 2);
-  });
+    ASSERT_EQ(add_one(each, &value), ncclSuccess);
+    if (&each == &ranks[1]) {
+      EXPECT_TRUE(is_pending(each));
+      abort(each);
+    } else {
+      expect_done(each.stream);
+      EXPECT_EQ(ncclCommDestroy(each.comm), ncclSuccess);
+    }
+  }
 }
 
 TEST_F(FakeNcclFaultsTest, DestroyDoesNotWaitForAStalledOperationForEver) {
@@ -198,6 +201,18 @@ TEST_F(FakeNcclFaultsTest, ARankThatFailsToConnectIsAnErrorForAll) {
     ncclComm_t comm = nullptr;
     EXPECT_EQ(ncclCommInitRank(&comm, 3, id, rank), rank == 1 ? ncclSystemError : ncclRemoteError);
     EXPECT_EQ(comm, nullptr);
+  });
+}
+
+TEST_F(FakeNcclFaultsTest, ARankThatDoesNotConnectIsAnErrorInTheEnd) {
+  set("init_stall:rank=0;init_ms=30");
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  in_threads(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    const ncclResult_t result = ncclCommInitRank(&comm, 2, id, rank);
+    // Rank 1 hears of rank 0, or waits as long.
+    EXPECT_TRUE(result == ncclSystemError || (rank == 1 && result == ncclRemoteError)) << result;
   });
 }
 

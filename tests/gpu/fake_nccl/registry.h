@@ -9,7 +9,8 @@ namespace strata::test::fake_nccl {
 
 /// The handles that programs have. None is given twice, so that one of a communicator that has been destroyed is an error.
 ncclComm_t add_communicator(std::shared_ptr<Communicator> communicator);
-std::shared_ptr<Communicator> find_communicator(ncclComm_t handle);  ///< Null: no such communicator.
+std::shared_ptr<Communicator> find_communicator(
+    ncclComm_t handle);  ///< Null: no such communicator.
 std::shared_ptr<Communicator> remove_communicator(ncclComm_t handle);
 int count_communicators();
 
