@@ -9,7 +9,6 @@
 # Result: StrataTorch_FOUND, StrataTorch_VERSION, StrataTorch_ROOT, and the imported targets
 #   strata::torch   what to link; its headers are system headers
 #   strata::cuda    only with STRATA_CUDA=ON: CUDA's headers and runtime, for code that calls CUDA itself
-#   strata::nccl    only with STRATA_CUDA=ON and where nvidia/nccl lies beside torch; brings strata::cuda
 # Set STRATA_TORCH_SERIES=2.15, say, before the call to take no other: libraries that are built with one series do not link
 # with another. Set STRATA_CUDA=ON before the call for the CUDA part (torch_cuda, c10_cuda and CUDA's headers; no nvcc).
 #
@@ -167,19 +166,6 @@ if(StrataTorch_FOUND AND NOT TARGET strata::torch)
     # torch_cuda registers the CUDA kernels when it is loaded; nothing refers to it by symbol, so it must be kept.
     list(APPEND _options "LINKER:--no-as-needed")
     list(PREPEND _libraries strata::torch_cuda strata::c10_cuda)
-
-    file(GLOB _nccl_candidates "${StrataTorch_ROOT}/../nvidia/nccl")
-    find_path(STRATA_NCCL_INCLUDE nccl.h HINTS "${_nccl_candidates}/include")
-    find_library(STRATA_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${_nccl_candidates}/lib")
-    mark_as_advanced(STRATA_NCCL_INCLUDE STRATA_NCCL_LIBRARY)
-    if(STRATA_NCCL_INCLUDE AND STRATA_NCCL_LIBRARY)
-      add_library(strata::nccl SHARED IMPORTED)
-      set_target_properties(strata::nccl PROPERTIES
-        IMPORTED_LOCATION "${STRATA_NCCL_LIBRARY}"
-        IMPORTED_SONAME libnccl.so.2
-        INTERFACE_INCLUDE_DIRECTORIES "${STRATA_NCCL_INCLUDE}"
-        INTERFACE_LINK_LIBRARIES strata::cuda)
-    endif()
   endif()
 
   add_library(strata::torch INTERFACE IMPORTED)

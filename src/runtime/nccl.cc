@@ -1,10 +1,11 @@
 #include <ATen/ops/empty_like.h>
-#include <c10/cuda/CUDAStream.h>
-#include <nccl.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <set>
 
 #include "collective/in_process/in_process.h"
+#include "collective/nccl/nccl_library.h"
+#include "collective/nccl/nccl_types.h"
 #include "runtime/nccl_available.h"
 #include "strata/runtime/cross_device_ops.h"
 
@@ -13,43 +14,17 @@ namespace {
 
 using Values = PerReplica<at::Tensor>;
 
+constexpr const char* kCaller = "nccl_all_reduce";
+
 void check(ncclResult_t result, const char* call) {
-  STRATA_CHECK(result == ncclSuccess, kUnavailable, "[nccl_all_reduce] ", call, ": ",
-               ncclGetErrorString(result), "; set NCCL_DEBUG=INFO for NCCL's own account");
+  collective::nccl::check(result, call, kCaller);
 }
 
-ncclDataType_t data_type(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return ncclFloat32;
-    case at::kDouble:
-      return ncclFloat64;
-    case at::kHalf:
-      return ncclFloat16;
-    case at::kBFloat16:
-      return ncclBfloat16;
-    case at::kInt:
-      return ncclInt32;
-    case at::kLong:
-      return ncclInt64;
-    default:
-      detail::throw_error(ErrorCode::kInvalidArgument,
-                          str_cat("[nccl_all_reduce] got dtype ", dtype,
-                                  "; expected a float of 16 to 64 bits, int32 or int64"));
-  }
-}
-
-ncclRedOp_t reduction(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kMin:
-      return ncclMin;
-    case ReduceOp::kMax:
-      return ncclMax;
-    case ReduceOp::kMean:
-      return ncclAvg;
-    default:
-      return ncclSum;
-  }
+/// The current stream of a GPU, as CUDA names it.
+cudaStream_t current_stream(int gpu) {
+  const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu));
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(at::kCUDA).getStream(device);
+  return static_cast<cudaStream_t>(stream.native_handle());
 }
 
 /// The CUDA device of each value; empty where two share one, or one is no GPU.
@@ -65,6 +40,7 @@ std::vector<int> distinct_gpus(const Values& values) {
 }  // namespace
 
 struct NcclAllReduce::Communicators {
+  explicit Communicators(const collective::nccl::Library& library) : library(library) {}
   ~Communicators() { destroy(); }
 
   /// Communicators over `gpus`; the last ones are kept.
@@ -72,24 +48,26 @@ struct NcclAllReduce::Communicators {
     if (devices == gpus) return all;
     destroy();
     all.resize(gpus.size());
-    check(ncclCommInitAll(all.data(), static_cast<int>(gpus.size()), gpus.data()),
+    check(library.comm_init_all(all.data(), static_cast<int>(gpus.size()), gpus.data()),
           "ncclCommInitAll");
     devices = gpus;
     return all;
   }
 
   void destroy() {
-    for (ncclComm_t each : all) ncclCommDestroy(each);
+    for (ncclComm_t each : all) library.comm_destroy(each);
     all.clear();
     devices.clear();
   }
 
+  const collective::nccl::Library& library;
   std::vector<int> devices;
   std::vector<ncclComm_t> all;
 };
 
 NcclAllReduce::NcclAllReduce(PackingOptions options)
-    : options_(options), communicators_(std::make_unique<Communicators>()) {
+    : options_(options),
+      communicators_(std::make_unique<Communicators>(collective::nccl::require(kCaller))) {
   STRATA_CHECK(options_.num_packs >= 0, kInvalidArgument, "[nccl_all_reduce] num_packs: got ",
                options_.num_packs, "; expected 0 (no packing) or more");
 }
@@ -105,21 +83,24 @@ Values NcclAllReduce::do_reduce(ReduceOp op, const Values& values) {
     return Values(std::move(copies));
   }
   const std::vector<ncclComm_t>& comms = communicators_->over(gpus);
+  const ncclDataType_t type = collective::nccl::data_type(values.begin()->scalar_type(), kCaller);
   std::vector<at::Tensor> inputs;
   std::vector<at::Tensor> results;
   for (const at::Tensor& value : values) {
     inputs.push_back(value.contiguous());
     results.push_back(at::empty_like(inputs.back()));
   }
-  check(ncclGroupStart(), "ncclGroupStart");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpus[i]));
-    check(ncclAllReduce(inputs[i].const_data_ptr(), results[i].mutable_data_ptr(),
-                        static_cast<size_t>(inputs[i].numel()), data_type(inputs[i].scalar_type()),
-                        reduction(op), comms[i], stream.stream()),
-          "ncclAllReduce");
+  const collective::nccl::Library& library = communicators_->library;
+  check(library.group_start(), "ncclGroupStart");
+  ncclResult_t enqueued = ncclSuccess;
+  for (size_t i = 0; i < inputs.size() && enqueued == ncclSuccess; ++i) {
+    enqueued = library.all_reduce(inputs[i].const_data_ptr(), results[i].mutable_data_ptr(),
+                                  static_cast<size_t>(inputs[i].numel()), type,
+                                  collective::nccl::reduction(op), comms[i], current_stream(gpus[i]));
   }
-  check(ncclGroupEnd(), "ncclGroupEnd");
+  const ncclResult_t ended = library.group_end();  // in any case: the group is the thread's
+  check(enqueued, "ncclAllReduce");
+  check(ended, "ncclGroupEnd");
   return Values(std::move(results));
 }
 
@@ -128,6 +109,6 @@ std::vector<Values> NcclAllReduce::do_batch_reduce(ReduceOp op, const std::vecto
                                [&](const Values& pack) { return do_reduce(op, pack); });
 }
 
-bool nccl_available() { return true; }
+bool nccl_available() { return collective::nccl::find() != nullptr; }
 
 }  // namespace strata

@@ -2,7 +2,7 @@
 
 namespace strata {
 
-/// Whether this build has NCCL: nccl.cc says yes, no_nccl.cc no.
+/// Whether NCCL's library can be opened.
 bool nccl_available();
 
 }  // namespace strata

@@ -141,11 +141,11 @@ TEST_F(CrossDeviceOpsTest, NegativePacksAreRefused) {
 
 TEST_F(CrossDeviceOpsTest, NcclSaysHowToGetItWhereItIsMissing) {
   try {
-    NcclAllReduce nccl;  // a build with NCCL makes its communicators when it meets devices
+    NcclAllReduce nccl;  // a machine with NCCL makes its communicators when it meets devices
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
-    for (const char* part : {"[nccl_all_reduce] this build has no NCCL", "pip install torch",
-                             "ReductionToOneDevice or HierarchicalCopyAllReduce"}) {
+    for (const char* part :
+         {"[nccl_all_reduce] NCCL is missing: ", "pip install torch", "STRATA_NCCL=PATH"}) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }

@@ -101,7 +101,7 @@ class STRATA_API HierarchicalCopyAllReduce : public CrossDeviceOps {
 class STRATA_API NcclAllReduce : public CrossDeviceOps {
  public:
   /// @throws Error  kInvalidArgument: num_packs is negative.
-  ///                kUnimplemented: this build has no NCCL; tells how to get it.
+  ///                kUnimplemented: NCCL's library cannot be opened; tells how to get it.
   explicit NcclAllReduce(PackingOptions options = {});
   ~NcclAllReduce() override;
 
@@ -116,7 +116,7 @@ class STRATA_API NcclAllReduce : public CrossDeviceOps {
 };
 
 /// Returns MirroredStrategy's default: null (the `in_process` back end) when all are CPUs, NCCL on
-/// distinct physical GPUs if this build has it, else ReductionToOneDevice.
+/// distinct physical GPUs if its library can be opened, else ReductionToOneDevice.
 STRATA_API std::shared_ptr<CrossDeviceOps> choose_cross_device_ops(
     const std::vector<LogicalDevice>& devices);
 
