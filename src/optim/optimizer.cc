@@ -55,7 +55,6 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
   variables_ = std::move(variables);
   group_ = variables_[0].state()->group();
   group_->observe(shared_from_this());
-  make_exchange();
   for (auto& [dtype, indices] : by_dtype) {
     std::vector<Entry> entries;
     for (const size_t i : indices) {
@@ -68,7 +67,7 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
                       .pass = make_update_pass(*rule_, *group_, entries, extras()),
                       .step = {}});
   }
-  make_card_reducer();
+  make_exchange();
   // Other processes may have begun.
   for (const Part& part : parts_) iterations_ = part.pass->updates().value_or(iterations_);
   if (!rule_->carried_name().empty()) {
@@ -78,6 +77,7 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
 
 void Optimizer::Impl::make_exchange() {
   reducer_.reset();
+  make_card_reducer();
   for (Part& part : parts_) part.kept = part.owns = false;
   if (group_->communicator() == nullptr) return;
   // Else gradients are added on their way through the CPU.
@@ -87,7 +87,8 @@ void Optimizer::Impl::make_exchange() {
       ReducerOptions{.add = flat ? ReduceSite::kCaller : ReduceSite::kReducer,
                      .shard = group_->options().reduction.shard_optimizer_state && flat &&
                               !rule_->whole_variables(),
-                     .whole_sums = clips_norm() || dynamic_scale_.has_value()});
+                     .whole_sums = clips_norm() || dynamic_scale_.has_value(),
+                     .on_cards = cards_ != nullptr});
 }
 
 void Optimizer::Impl::make_card_reducer() {
@@ -107,10 +108,11 @@ void Optimizer::Impl::make_card_reducer() {
 }
 
 void Optimizer::Impl::on_resize() {
-  make_exchange();
+  reducer_.reset();  // its thread may be in a call
+  cards_.reset();
   shared_ = false;
   for (Part& part : parts_) part.pass->reshape();
-  make_card_reducer();
+  make_exchange();
 }
 
 void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_steps) {

@@ -125,7 +125,10 @@ class Optimizer::Impl : public RunObserver,
   void prepare_step(const std::vector<const Contribution*>& own);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
-  void sum_on_cards(const std::vector<const Contribution*>& all);
+  std::vector<bool> sparse_variables(const std::vector<const Contribution*>& all) const;
+  void sum_on_cards(const std::vector<const Contribution*>& all,
+                    const std::vector<bool>& is_elsewhere);
+  bool fill_from_cards(EntryGradient& gradient, size_t variable);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
   void reduce_at_home();
   void check_finite();

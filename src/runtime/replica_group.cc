@@ -290,11 +290,13 @@ void ReplicaGroup::remove(detail::VariableState* variable) {
 }
 
 void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
-                           std::shared_ptr<collective::Communicator> communicator) {
+                           std::shared_ptr<collective::Communicator> communicator,
+                           std::shared_ptr<collective::CardCommunicator> cards) {
   detail::require_cross_replica("reshape");
   ReplicaGroupOptions options = options_;
   options.devices = std::move(devices);
   options.communicator = std::move(communicator);
+  options.cards = std::move(cards);
   options.replicas.permits = 0;
   options = resolve(std::move(options));
   const uint64_t step = this->step();
@@ -316,11 +318,12 @@ void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
 }
 
 void ReplicaGroup::reconnect(std::shared_ptr<collective::Communicator> communicator,
-                             uint64_t step) {
+                             std::shared_ptr<collective::CardCommunicator> cards, uint64_t step) {
   STRATA_DCHECK(communicator->replicas().size() == options_.devices.size());
   // Observers may have threads in calls of it.
   const std::shared_ptr<collective::Communicator> before =
       std::exchange(options_.communicator, std::move(communicator));
+  options_.cards = std::move(cards);
   set_step(step);
   for (const auto& observer : observers()) observer->reconnected();
 }
@@ -393,7 +396,8 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
       t.all_done.wait(lock, done);  // replicas wait for each other only with deadlines
     }
   }
-  const Status status = t.rendezvous.status();
+  Status status = t.rendezvous.status();
+  if (status.ok() && options_.cards) status = options_.cards->status();
   // The replicas of other processes may be waiting for one of these, which will not come.
   if (!status.ok()) tell_others(status, str_cat("in run ", t.step));
   status.throw_if_error();
@@ -408,7 +412,9 @@ void ReplicaGroup::fail_step(const Status& status) {
 
 void ReplicaGroup::tell_others(const Status& status, const std::string& when) const {
   if (communicator() == nullptr) return;
-  communicator()->fail(owner_ ? owner_->do_step_failed(status, when) : status);
+  const Status known = owner_ ? owner_->do_step_failed(status, when) : status;
+  communicator()->fail(known);
+  if (options_.cards) options_.cards->fail(known);
 }
 
 }  // namespace strata

@@ -158,12 +158,15 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// lose copies (new ones have the first's value), and observers are informed. The caller restores
   /// the state that replicas had for themselves alone. Outside `run`.
   /// @param devices  One for each replica of this process, as `communicator` defines.
+  /// @param cards  Sums gradients between their GPUs; null: none does.
   void reshape(std::vector<LogicalDevice> devices,
-               std::shared_ptr<collective::Communicator> communicator);
+               std::shared_ptr<collective::Communicator> communicator,
+               std::shared_ptr<collective::CardCommunicator> cards = {});
 
   /// Replaces the communicator by another one with the same placement.
   /// @param step  The number of `run`s so far, in which the processes may differ after an error.
-  void reconnect(std::shared_ptr<collective::Communicator> communicator, uint64_t step);
+  void reconnect(std::shared_ptr<collective::Communicator> communicator,
+                 std::shared_ptr<collective::CardCommunicator> cards, uint64_t step);
   /// Re-forms the group if the communicator has failed; called before each of its calls. In a run
   /// it does nothing.
   void mend() const;

@@ -10,6 +10,7 @@
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
+#include "strategies/cards_of_process.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
 #include "strategies/standalone/connect_client.h"
@@ -89,6 +90,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   if (!cluster) {
     joined.devices = detail::find_devices(kStrategyName, options.devices);
     group.devices = joined.devices;
+    group.cards = detail::cards_of_process(group.devices, options.communication_options);
     group.cross_device_ops = choose_cross_device_ops(group.devices);
     return joined;
   }
@@ -105,6 +107,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();
+  group.cards = joined.workers->cards();
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());
   group.reduction.overlap = options.communication_options.overlap.value_or(
       !group.communicator->placement().on_one_host());
@@ -159,7 +162,7 @@ void MultiWorkerMirroredStrategy::do_refresh() { fetch(); }
 
 void MultiWorkerMirroredStrategy::do_mend() {
   const uint64_t step = workers_->mend(group().step());
-  group().reconnect(workers_->communicator(), step);
+  group().reconnect(workers_->communicator(), workers_->cards(), step);
   STRATA_LOG(kInfo) << "[" << kStrategyName << "] all workers go on after a failed step, with run "
                     << step + 1;
 }
@@ -188,7 +191,8 @@ void MultiWorkerMirroredStrategy::regroup() {
     }
   }
   const auto& communicator = workers_->communicator();
-  group().reshape(devices_for(devices_, communicator->replicas().size()), communicator);
+  group().reshape(devices_for(devices_, communicator->replicas().size()), communicator,
+                  workers_->cards());
 }
 
 /// All have saved and are on their way here. No process ends connections that another still reads

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cluster/wire_environment.h"
 #include "collective/mpi/mpi_communicator.h"
+#include "collective/nccl/nccl_library.h"
+#include "collective/nccl/nccl_transport.h"
 #include "collective/planner/measure_links.h"
 #include "collective/planner/planner.h"
 #include "collective/shared_memory/shared_memory_communicator.h"
@@ -30,6 +33,7 @@ using cluster::TaskId;
 constexpr auto kAuto = "AUTO";
 constexpr auto kWire = "WIRE";
 constexpr auto kMpi = "MPI";
+constexpr auto kNccl = "NCCL";
 
 constexpr auto kStartAgain =
     "; start the program again in all workers, from its last checkpoint, or make the strategy with "
@@ -58,6 +62,8 @@ struct Card {
   std::map<TaskId, int> replicas;  // its own number, and what it knows of others
   std::string host;
   bool all_cpu;
+  int gpus;             // distinct ones; 0: some devices are none, or one is twice among them
+  std::string no_nccl;  // why NCCL cannot be used; empty: it can
   SharedSettings common;
   bool kernels_may_differ;
   uint64_t mends;
@@ -68,6 +74,8 @@ struct Card {
     json.set("replicas", write_counts(replicas));
     json.set("host", host);
     json.set("all_cpu", all_cpu);
+    json.set("gpus", gpus);
+    json.set("no_nccl", no_nccl);
     json.set("seed", std::to_string(common.seed));
     json.set("threads_per_replica", common.threads_per_replica);
     json.set("kernels", common.kernels);
@@ -82,6 +90,8 @@ struct Card {
         .replicas = read_counts(json.at("replicas")),
         .host = json.at("host").as_string(),
         .all_cpu = json.at("all_cpu").as_bool(),
+        .gpus = static_cast<int>(json.at("gpus").as_int()),
+        .no_nccl = json.at("no_nccl").as_string(),
         .common = {.seed = std::stoull(json.at("seed").as_string()),
                    .threads_per_replica = static_cast<int>(json.at("threads_per_replica").as_int()),
                    .kernels = json.at("kernels").as_string()},
@@ -108,6 +118,39 @@ struct HostCard {
             .replicas = read_counts(json.at("replicas"))};
   }
 };
+
+int distinct_gpus(const std::vector<LogicalDevice>& devices) {
+  std::set<c10::DeviceIndex> gpus;
+  for (const LogicalDevice& device : devices) {
+    if (!device.physical.is_cuda() || !gpus.insert(device.physical.index()).second) return 0;
+  }
+  return static_cast<int>(gpus.size());
+}
+
+/// Bytes as text.
+std::string to_hex(const std::string& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : bytes) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+std::string from_hex(const std::string& text) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+std::string why_no_nccl() {
+  std::string why;
+  collective::nccl::find(&why);
+  return why;
+}
 
 std::string key_of(const TaskId& task) { return "strata/worker/" + task.short_name(); }
 std::string host_key_of(const TaskId& task) { return "strata/host/" + task.short_name(); }
@@ -177,6 +220,7 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
   cluster::ServerOptions own = options;
   if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);
   if (!own.tls) own.tls = cluster::tls_from_environment(cluster.task);
+  tls_ = own.tls.has_value();
   if (!own.wire && !own.transport) own.wire = cluster::wire_from_environment();
   wire_ = own.transport ? "of its own" : own.wire.value_or("socket");
   server_ = std::make_shared<cluster::Server>(cluster.spec, cluster.task, own);
@@ -184,6 +228,7 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
 }
 
 void WorkerGroup::re_rendezvous() {
+  cards_.reset();
   communicator_.reset();
   server_->rejoin(wire::Deadline::after(timeout_), /*exclude_lost=*/true);
   form({});
@@ -236,6 +281,8 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   server_->set(key_of(server_->task()), Card{.replicas = replicas_,
                                              .host = wire::host_identity(),
                                              .all_cpu = all_cpu(devices_),
+                                             .gpus = distinct_gpus(devices_),
+                                             .no_nccl = why_no_nccl(),
                                              .common = common_,
                                              .kernels_may_differ = kernels::mismatch_allowed(),
                                              .mends = bond.mends,
@@ -244,6 +291,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   uint64_t step = bond.step;
   std::vector<std::string> hosts;
   std::vector<bool> cpu_alone;
+  std::vector<WorkerCards> cards;
   std::vector<std::string> kernels;
   bool kernels_may_differ = true;
   for (size_t r = 0; r < tasks_.size(); ++r) {
@@ -263,6 +311,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     step = std::max(step, card.step);
     hosts.push_back(card.host);
     cpu_alone.push_back(card.all_cpu);
+    cards.push_back({.gpus = card.gpus, .no_nccl = card.no_nccl});
     kernels.push_back(card.all_cpu ? card.common.kernels : "");
     kernels_may_differ = kernels_may_differ && card.kernels_may_differ;
     if (r == 0) common_ = card.common;
@@ -279,7 +328,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   }
   if (bond.mends == 0 || !links_) links_ = measure_links(rank, placement, peers, deadline);
   collective::CommunicationOptions on_the_wire = communication_;
-  for (const char* beside : {kWire, kMpi}) {
+  for (const char* beside : {kWire, kMpi, kNccl}) {
     if (on_the_wire.implementation == beside) on_the_wire.implementation = kAuto;
   }
   const auto planner = std::make_shared<collective::Planner>(placement, *links_, on_the_wire);
@@ -297,7 +346,66 @@ uint64_t WorkerGroup::form(const Bond& bond) {
           .doing = [server = server_](std::string_view call) { server->set_operation(call); }});
   communicator_ = communication_.implementation == kMpi ? over_mpi(wire, root_cause)
                                                         : share_memory(wire, root_cause);
+  cards_.reset();
+  if (all_cpu(devices_)) return step;
+  const std::string why_not = why_not_between_cards(cards, placement);
+  if (why_not.empty()) {
+    cards_ = make_cards(placement, deadline);
+  } else if (communication_.implementation == kNccl) {
+    server_->barrier("strata/no nccl", deadline);  // no worker leaves before all know why
+    throw Error(ErrorCode::kFailedPrecondition,
+                str_cat("[multi_worker] got implementation NCCL, and ", why_not));
+  }
+  STRATA_LOG(kInfo) << "[multi_worker] gradients are summed "
+                    << (cards_ ? cards_->describe() : "on hosts: " + why_not);
   return step;
+}
+
+/// Why gradients cannot go from card to card; empty: they can. The same in all workers.
+std::string WorkerGroup::why_not_between_cards(const std::vector<WorkerCards>& cards,
+                                               const collective::Placement& placement) const {
+  const collective::CommunicationImplementation& wanted = communication_.implementation;
+  if (wanted != kAuto && wanted != kNccl) return str_cat("implementation is ", wanted.word());
+  if (tls_ && !placement.on_one_host()) {
+    return "TLS is on, which NCCL does not have between hosts; gradients of workers on several "
+           "hosts go over the wire then";
+  }
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    const std::string name = tasks_[rank].to_string();
+    if (!cards[rank].no_nccl.empty()) return str_cat(name, " has no NCCL: ", cards[rank].no_nccl);
+    const size_t replicas = placement.replicas_of(static_cast<int>(rank)).size();
+    if (static_cast<size_t>(cards[rank].gpus) < replicas) {
+      return str_cat(name, " has not a GPU for each of its ", replicas, " replicas");
+    }
+  }
+  return "";
+}
+
+std::shared_ptr<collective::CardCommunicator> WorkerGroup::make_cards(
+    const collective::Placement& placement, wire::Deadline deadline) {
+  constexpr auto kIdKey = "strata/nccl id";
+  const int rank = communicator_->rank();
+  if (rank == 0) server_->set(kIdKey, to_hex(collective::nccl::NcclTransport::new_id()));
+  collective::CardCommunicator::Options options{.replicas = communicator_->replicas(),
+                                                .communication = communication_};
+  for (size_t i = 0; i < options.replicas.size(); ++i) {
+    options.devices.push_back(devices_[i].physical);
+  }
+  for (const int owner : placement.rank_of_replica) {
+    options.hosts.push_back(placement.host_of_rank[static_cast<size_t>(owner)]);
+  }
+  options.transport =
+      std::make_shared<collective::nccl::NcclTransport>(collective::nccl::NcclTransport::Options{
+          .num_ranks = placement.num_replicas(),
+          .ranks = options.replicas,
+          .devices = options.devices,
+          .id = from_hex(server_->get(kIdKey, deadline)),
+          .timeout = communication_.timeout,
+          .others = [server = server_, communicator = communicator_] {
+            const Status status = server->status();
+            return status.ok() ? communicator->status() : status;
+          }});
+  return std::make_shared<collective::CardCommunicator>(std::move(options));
 }
 
 /// Workers of one machine agree on who computes where. Shares stay what they were at first: one

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/cards/card_communicator.h"
 #include "collective/communicator.h"
 #include "collective/planner/link_model.h"
 #include "strata/cluster/cluster_resolver.h"
@@ -51,6 +52,8 @@ class WorkerGroup {
   /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
   /// order of ranks; those of a lost worker belong to the ones with fewest.
   const std::shared_ptr<collective::Communicator>& communicator() const { return communicator_; }
+  /// Sums gradients between the workers' GPUs; null: they go over `communicator`.
+  const std::shared_ptr<collective::CardCommunicator>& cards() const { return cards_; }
   const std::shared_ptr<cluster::Server>& server() const { return server_; }
   const SharedSettings& common() const { return common_; }
   /// That this process has by itself.
@@ -94,6 +97,16 @@ class WorkerGroup {
       const std::shared_ptr<collective::Communicator>& wire,
       const std::function<Status(const Status&)>& root_cause) const;
 
+  /// What a worker has for sums between GPUs.
+  struct WorkerCards {
+    int gpus;
+    std::string no_nccl;
+  };
+  std::string why_not_between_cards(const std::vector<WorkerCards>& cards,
+                                    const collective::Placement& placement) const;
+  std::shared_ptr<collective::CardCommunicator> make_cards(const collective::Placement& placement,
+                                                           wire::Deadline deadline);
+
   const collective::CommunicationOptions communication_;
   const wire::Deadline::Clock::duration timeout_;
   std::string wire_;  // for the log
@@ -106,7 +119,9 @@ class WorkerGroup {
   const std::string kernels_;                // of this process
   SharedSettings common_;
   std::vector<cluster::TaskId> tasks_;
+  bool tls_ = false;
   std::shared_ptr<collective::Communicator> communicator_;
+  std::shared_ptr<collective::CardCommunicator> cards_;
   std::optional<collective::LinkModel> links_;  // as measured last
   bool ends_in_order_ = false;
 };

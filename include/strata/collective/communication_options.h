@@ -17,6 +17,7 @@ struct CommunicationImplementationWords {
     kAuto,
     kWire,
     kMpi,
+    kNccl,
     kDirect,
     kExchange,
     kHalvingDoubling,
@@ -26,9 +27,17 @@ struct CommunicationImplementationWords {
     kTree
   };
   static constexpr const char* kOption = "implementation";
-  static constexpr const char* kWords[] = {
-      "AUTO",         "WIRE", "MPI", "DIRECT", "EXCHANGE", "HALVING_DOUBLING", "RECURSIVE_DOUBLING",
-      "HIERARCHICAL", "RING", "TREE"};
+  static constexpr const char* kWords[] = {"AUTO",
+                                           "WIRE",
+                                           "MPI",
+                                           "NCCL",
+                                           "DIRECT",
+                                           "EXCHANGE",
+                                           "HALVING_DOUBLING",
+                                           "RECURSIVE_DOUBLING",
+                                           "HIERARCHICAL",
+                                           "RING",
+                                           "TREE"};
 };
 using CommunicationImplementation = OneOf<CommunicationImplementationWords>;
 
@@ -44,7 +53,9 @@ struct CommunicationOptions {
 
   /// "AUTO" picks the fastest for each size: shared memory if all ranks are on one host, else an
   /// algorithm of messages. "WIRE" is AUTO without shared memory. "MPI" uses MPI's collectives, for
-  /// processes that mpirun or srun has started (make_mpi_communicator). The name of an algorithm
+  /// processes that mpirun or srun has started (make_mpi_communicator). "NCCL" requires it for gradients of
+  /// replicas that have a GPU each, which AUTO uses where all workers have it, GPUs and no TLS between
+  /// hosts. The name of an algorithm
   /// ("RING", "DIRECT", "HALVING_DOUBLING", ..., in any case, or one of `algorithms`) selects it
   /// for every size, with messages.
   CommunicationImplementation implementation = "AUTO";

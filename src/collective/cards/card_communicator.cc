@@ -30,8 +30,8 @@ Placement one_rank_a_replica(const std::vector<int>& hosts) {
 
 /// What names a transport names no algorithm.
 CommunicationOptions of_algorithms(CommunicationOptions options) {
-  if (options.implementation == "WIRE" || options.implementation == "MPI") {
-    options.implementation = "AUTO";
+  for (const char* transport : {"WIRE", "MPI", "NCCL"}) {
+    if (options.implementation == transport) options.implementation = "AUTO";
   }
   return options;
 }

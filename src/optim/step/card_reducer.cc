@@ -39,9 +39,9 @@ CardReducer::CardReducer(std::string name, std::vector<Part> parts,
   }
 }
 
-void CardReducer::make_buckets(const std::vector<bool>& is_sparse) {
+void CardReducer::make_buckets(const std::vector<bool>& is_elsewhere) {
   made_ = true;
-  for (size_t p = 0; p < parts_.size(); ++p) add_buckets(p, is_sparse);
+  for (size_t p = 0; p < parts_.size(); ++p) add_buckets(p, is_elsewhere);
   // Of all dtypes: backward makes the last variables' gradients first.
   std::ranges::stable_sort(buckets_, std::greater(),
                            [](const Bucket& bucket) { return bucket.variables.front(); });
@@ -57,8 +57,8 @@ void CardReducer::make_buckets(const std::vector<bool>& is_sparse) {
   }
 }
 
-/// Cuts a part from its end on, leaving out what is sparse.
-void CardReducer::add_buckets(size_t p, const std::vector<bool>& is_sparse) {
+/// Cuts a part from its end on, leaving out what is summed elsewhere.
+void CardReducer::add_buckets(size_t p, const std::vector<bool>& is_elsewhere) {
   const Part& part = parts_[p];
   const tensor::Arena& arena = part.gradients[0];
   const auto width = static_cast<int64_t>(c10::elementSize(arena.dtype()));
@@ -70,7 +70,7 @@ void CardReducer::add_buckets(size_t p, const std::vector<bool>& is_sparse) {
   };
   for (auto e = static_cast<int64_t>(part.variables.size()) - 1; e >= 0; --e) {
     const size_t variable = part.variables[static_cast<size_t>(e)];
-    if (is_sparse[variable]) {
+    if (is_elsewhere[variable]) {
       close(e + 1 < arena.num_tensors() ? arena.offset(e + 1) : arena.numel());
       end = arena.offset(e);
       continue;
@@ -169,9 +169,9 @@ void CardReducer::enqueue_sum(size_t b) {
 }
 
 void CardReducer::finish(const std::vector<const std::vector<at::Tensor>*>& gradients,
-                         const std::vector<bool>& is_sparse) {
+                         const std::vector<bool>& is_elsewhere) {
   if (!made_) {
-    make_buckets(is_sparse);
+    make_buckets(is_elsewhere);
     for (size_t local = 0; local < gradients.size(); ++local) {
       add(static_cast<int>(local), *gradients[local]);
     }
@@ -180,6 +180,7 @@ void CardReducer::finish(const std::vector<const std::vector<at::Tensor>*>& grad
   STRATA_CHECK(next_ == buckets_.size(), kInternal, "[", name_, "] ", next_, " of ",
                buckets_.size(), " buckets are summed after all gradients have come");
   next_ = 0;
+  communicator_->status().throw_if_error();
   for (size_t local = 0; local < shares_.size(); ++local) {
     reset(static_cast<int>(local));
     wait(static_cast<int>(local));

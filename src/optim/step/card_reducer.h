@@ -50,9 +50,11 @@ class CardReducer {
   void add(int local, const std::vector<at::Tensor>& gradients);
   /// Called by one thread after all replicas of this process have called `add`.
   /// @param gradients  By local replica, as given to `add`.
-  /// @param is_sparse  By variable: some replica's gradient is. In all processes alike.
+  /// @param is_elsewhere  By variable: the first step's says which have no bucket, in all processes
+  ///   alike.
+  /// @throws Error  as the communicator's calls: a sum of this step or of one before has failed.
   void finish(const std::vector<const std::vector<at::Tensor>*>& gradients,
-              const std::vector<bool>& is_sparse);
+              const std::vector<bool>& is_elsewhere);
 
   /// Whether the variable's gradients are summed here; known after `finish`.
   bool has(size_t variable) const { return home_[variable].bucket >= 0; }
@@ -82,8 +84,8 @@ class CardReducer {
     bool complete = false;  // guarded by mutex_
   };
 
-  void make_buckets(const std::vector<bool>& is_sparse);
-  void add_buckets(size_t part, const std::vector<bool>& is_sparse);
+  void make_buckets(const std::vector<bool>& is_elsewhere);
+  void add_buckets(size_t part, const std::vector<bool>& is_elsewhere);
   void take(int local, size_t variable, const at::Tensor& gradient);
   void copy_to_bucket(int local, size_t bucket);
   void sum_what_is_complete() STRATA_REQUIRES(mutex_);

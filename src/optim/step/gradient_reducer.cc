@@ -109,6 +109,7 @@ void GradientReducer::copy_into_bucket(int local, size_t variable, const at::Ten
 
 GradientReducer::Result GradientReducer::reduce(const std::vector<Part>& parts) {
   const StepMetadata metadata = agree_on_metadata(parts);
+  if (options_.on_cards) return reduce_beside_cards(metadata, parts);
   const bool first = slots_.empty();
   if (first) {
     make_buckets(metadata);
@@ -159,6 +160,29 @@ GradientReducer::Result GradientReducer::reduce(const std::vector<Part>& parts) 
     result.sums.push_back(std::move(sum));
   }
   ++step_;
+  return result;
+}
+
+GradientReducer::Result GradientReducer::reduce_beside_cards(const StepMetadata& metadata,
+                                                             const std::vector<Part>& parts) {
+  const auto someone_has = [&](size_t variable, auto&& is_kind) {
+    return std::ranges::any_of(metadata.kinds,
+                               [&](const auto& kinds) { return is_kind(kinds[variable]); });
+  };
+  if (beside_cards_.empty()) {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      beside_cards_.push_back(someone_has(i, [](Kind kind) { return kind == Kind::kSparse; }));
+    }
+  }
+  Result result{.sums = {}, .weight = metadata.weight, .is_here = beside_cards_};
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (beside_cards_[i]) {
+      result.sums.push_back(reduce_separately(i, metadata, parts));
+    } else {
+      result.sums.push_back(
+          {.used = someone_has(i, [](Kind kind) { return kind != Kind::kNone; })});
+    }
+  }
   return result;
 }
 

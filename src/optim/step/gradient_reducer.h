@@ -43,6 +43,9 @@ struct ReducerOptions {
   bool shard = false;
   /// With `shard`: every process needs the sums of all elements nevertheless, for norms.
   bool whole_sums = false;
+  /// A CardReducer sums the gradients. What is left is to agree on a step, and variables that have had a
+  /// sparse gradient in the first.
+  bool on_cards = false;
 };
 
 /// Sums gradients over the replicas of several processes, as c10d's Reducer. Dense gradients are
@@ -87,6 +90,8 @@ class GradientReducer {
     std::vector<GradientSum> sums;  ///< By variable; valid until the next step.
     double weight = 0;        ///< The sum of the replicas' weights, in the order of their ids.
     bool by_callers = false;  ///< `sums` have addends, which the callers sum.
+    /// With `on_cards`, by variable: its sum is here, and not on cards.
+    std::vector<bool> is_here = {};
   };
   /// Called by one thread after all replicas of this process have called `add`.
   /// @param parts  One a replica of this process.
@@ -135,6 +140,7 @@ class GradientReducer {
   };
 
   uint8_t reduction_mode() const;
+  Result reduce_beside_cards(const StepMetadata& metadata, const std::vector<Part>& parts);
   StepMetadata agree_on_metadata(const std::vector<Part>& parts) const;
   void make_buckets(const StepMetadata& metadata);
   Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables, bool by_callers) const;
@@ -161,6 +167,7 @@ class GradientReducer {
   const ReducerOptions options_;
   ReplicaGroup& group_;
   size_t step_ = 0;
+  std::vector<bool> beside_cards_;  // by variable, from the first step on
   std::vector<Bucket> buckets_;
   std::vector<std::optional<BucketSlot>> slots_;         // by variable; empty: not in a bucket
   std::vector<std::vector<collective::Range>> skipped_;  // by variable

@@ -213,13 +213,14 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
     std::vector<GradientReducer::Part> parts;
     for (const Contribution* each : local_parts) parts.push_back({&each->gradients, each->weight});
     GradientReducer::Result result = reducer_->reduce(parts);
+    if (cards_) sum_on_cards(local_parts, result.is_here);
     weight = result.weight;
     may_share = result.by_callers;
     sums = std::move(result.sums);
   } else {
     for (const Contribution* each : local_parts) weight += each->weight;
+    if (cards_) sum_on_cards(local_parts, sparse_variables(local_parts));
   }
-  if (cards_) sum_on_cards(local_parts);
   const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
   const int64_t frequency = options_.ema_overwrite_frequency;
   updates_now_ = updates_at(iterations_);
@@ -259,6 +260,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size_t variable) {
   gradient.used = sum.used;
+  if (fill_from_cards(gradient, variable)) return;
   if (!sum.sparse.empty()) {
     gradient.rows = join_rows(sum.sparse, variables_[variable].name());
   } else if (sum.used) {
@@ -268,14 +270,9 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Contribution*>& all,
                            size_t variable) {
-  if (cards_ && cards_->has(variable)) {
-    const auto is_given = [&](const Contribution* each) {
-      return each->gradients[variable].defined();
-    };
-    gradient.used = std::ranges::any_of(all, is_given);
-    for (size_t local = 0; local < all.size(); ++local) {
-      gradient.sources.push_back(cards_->sum(variable, static_cast<int>(local)));
-    }
+  if (fill_from_cards(gradient, variable)) {
+    gradient.used = std::ranges::any_of(
+        all, [&](const Contribution* each) { return each->gradients[variable].defined(); });
     return;
   }
   bool dense = false;
@@ -298,18 +295,33 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
   }
 }
 
-/// Those of variables that have buckets.
-void Optimizer::Impl::sum_on_cards(const std::vector<const Contribution*>& all) {
-  std::vector<const std::vector<at::Tensor>*> gradients;
+/// Of which some replica of this process has a sparse gradient.
+std::vector<bool> Optimizer::Impl::sparse_variables(
+    const std::vector<const Contribution*>& all) const {
   std::vector<bool> is_sparse(variables_.size(), false);
   for (const Contribution* each : all) {
-    gradients.push_back(&each->gradients);
     for (size_t i = 0; i < variables_.size(); ++i) {
       const at::Tensor& gradient = each->gradients[i];
       if (gradient.defined() && gradient.is_sparse()) is_sparse[i] = true;
     }
   }
-  cards_->finish(gradients, is_sparse);
+  return is_sparse;
+}
+
+void Optimizer::Impl::sum_on_cards(const std::vector<const Contribution*>& all,
+                                   const std::vector<bool>& is_elsewhere) {
+  std::vector<const std::vector<at::Tensor>*> gradients;
+  for (const Contribution* each : all) gradients.push_back(&each->gradients);
+  cards_->finish(gradients, is_elsewhere);
+}
+
+/// The sums of a variable's gradients where they are, if that is on cards.
+bool Optimizer::Impl::fill_from_cards(EntryGradient& gradient, size_t variable) {
+  if (!cards_ || !cards_->has(variable)) return false;
+  for (int local = 0; local < group_->num_local_replicas(); ++local) {
+    gradient.sources.push_back(cards_->sum(variable, local));
+  }
+  return true;
 }
 
 /// Dense gradients that a pass does not add, through the strategy's CrossDeviceOps, one batch a

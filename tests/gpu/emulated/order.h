@@ -67,7 +67,7 @@ void wait_event(const c10::Stream& stream, const Event& event);
 void host_waits_for(const Event& event);
 void host_waits_for(const c10::Stream& stream);
 void host_waits_for_all(c10::DeviceIndex device);
-/// Whether it is done; then the host knows.
+/// Whether it is done. It orders nothing: which thread saw it, and when, is chance.
 bool query(const Event& event);
 
 /// Work whose data move later, on other threads.
