@@ -84,7 +84,8 @@ class RoundingImpl final : public strata::keras::UnaryLayerImpl {
   }
   Tensor call(const Tensor& x, const strata::keras::Call&) override {
     line = __LINE__ + 1;
-    return x.round(2);
+    const Tensor rounded = x.round(2);
+    return rounded * 2;  // a call in the end would leave no frame of this function
   }
 };
 
