@@ -19,7 +19,7 @@ using strata::expect_error_containing;
 using strata::str_cat;
 
 TEST(StandalonePlacesTest, ErrorsOfServersNameTheLine) {
-  strata::standalone::StandaloneServer server({.keep = std::chrono::milliseconds(100)});
+  strata::standalone::StandaloneServer server({.keep = std::chrono::seconds(30)});
   const strata::Thread serving("server", [&](const std::stop_token& stop) { server.serve(stop); });
   strata::MirroredStrategy strategy(strata::test::client_of({server.address()}));
   const int inverse = __LINE__ + 2;
