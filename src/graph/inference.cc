@@ -11,6 +11,7 @@
 
 #include "graph/inference_mode.h"
 #include "graph/passes.h"
+#include "graph/places.h"
 #include "graph/tracer.h"
 #include "kernels/dispatch_key.h"
 #include "strata/core/error.h"
@@ -88,12 +89,15 @@ class BatchComparison {
   void compare_nodes(size_t n) {
     const Node& node = graph_.nodes[n];
     const Node& other = other_.nodes[n];
-    const std::string where = str_cat("node ", n, " is ", other.name, " in place of ", node.name);
-    require(node.name == other.name && node.arguments.size() == other.arguments.size() &&
-                node.results.size() == other.results.size(),
-            where);
+    const auto require_same = [&](bool same) {
+      if (same) return;
+      require(false, str_cat("node ", n, " is ", other.name, " in place of ", node.name,
+                             describe_place(node)));
+    };
+    require_same(node.name == other.name && node.arguments.size() == other.arguments.size() &&
+                 node.results.size() == other.results.size());
     for (size_t i = 0; i < node.results.size(); ++i) {
-      require(node.results[i].values == other.results[i].values, where);
+      require_same(node.results[i].values == other.results[i].values);
     }
     for (size_t i = 0; i < node.arguments.size(); ++i) {
       const Operand& operand = node.arguments[i];

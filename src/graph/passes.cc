@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/operator_of.h"
+#include "graph/places.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::graph {
@@ -166,18 +167,20 @@ std::optional<std::string> difference(const Graph& first, const Graph& second) {
   for (size_t n = 0; n < common; ++n) {
     const Node& a = first.nodes[n];
     const Node& b = second.nodes[n];
+    const auto operator_text = [&] {
+      return str_cat("operator ", n + 1, ", ", a.name, describe_place(b), ", ");
+    };
     if (a.name != b.name) {
-      return str_cat("operator ", n + 1, " was ", a.name, " and is ", b.name);
+      return str_cat("operator ", n + 1, " was ", a.name, " and is ", b.name, describe_place(b));
     }
     for (size_t i = 0; i < std::min(a.arguments.size(), b.arguments.size()); ++i) {
       const Operand& before = a.arguments[i];
       const Operand& now = b.arguments[i];
       if (before.kind != now.kind || before.values != now.values) {
-        return str_cat("operator ", n + 1, ", ", a.name, ", reads another tensor");
+        return operator_text() + "reads another tensor";
       }
       if (before.kind == Kind::kNumber && !same_number(before.number, now.number)) {
-        return str_cat("operator ", n + 1, ", ", a.name, ", got the number ", before.number,
-                       " and gets ", now.number);
+        return str_cat(operator_text(), "got the number ", before.number, " and gets ", now.number);
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/escaped.h"
+#include "graph/places.h"
 #include "strata/core/str_cat.h"
 #include "strata/graph/graph.h"
 
@@ -67,9 +68,7 @@ const Value* first_result(const Graph& graph, const Node& node) {
   return nullptr;
 }
 
-}  // namespace
-
-std::ostream& operator<<(std::ostream& out, const Graph& graph) {
+void print_graph(std::ostream& out, const Graph& graph, const PrintOptions& options) {
   out << "graph " << graph.name << '\n';
   for (size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
@@ -83,16 +82,26 @@ std::ostream& operator<<(std::ostream& out, const Graph& graph) {
     print_operands(out, node.arguments);
     out << ')';
     if (const Value* value = first_result(graph, node)) out << " : " << type_of(*value);
+    if (options.places) out << describe_place(node);
     out << '\n';
   }
   out << "  return ";
   print_list(out, graph.outputs);
-  return out << '\n';
+  out << '\n';
 }
 
-std::string to_string(const Graph& graph) {
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Graph& graph) {
+  print_graph(out, graph, {});
+  return out;
+}
+
+std::string to_string(const Graph& graph) { return to_string(graph, {}); }
+
+std::string to_string(const Graph& graph, const PrintOptions& options) {
   std::ostringstream out;
-  out << graph;
+  print_graph(out, graph, options);
   return out.str();
 }
 

@@ -174,12 +174,19 @@ Tracer& Tracer::current() {
 bool Tracer::active() { return this_threads_tracer != nullptr; }
 
 void Tracer::refuse(const std::string& what, const std::string& hint) const {
+  refuse_at(describe_here(), what, hint);
+}
+
+/// @param place  Where `what` is; empty: it is not known, but where the last operator was called is.
+void Tracer::refuse_at(const std::string& place, const std::string& what,
+                       const std::string& hint) const {
   const std::vector<Node>& nodes = trace_.graph.nodes;
-  const std::string after = nodes.empty()
-                                ? "at its begin"
-                                : str_cat("after operator ", nodes.size(), ", ", nodes.back().name);
+  std::string after = nodes.empty()
+                          ? "at its begin"
+                          : str_cat("after operator ", nodes.size(), ", ", nodes.back().name);
+  if (place.empty() && !nodes.empty()) after += describe_place(nodes.back());
   STRATA_CHECK(false, kFailedPrecondition, "[function] ", trace_.graph.name, ": ", after, ": ",
-               what, "; ", hint);
+               what, place.empty() ? "" : ", ", place, "; ", hint);
   std::abort();  // not reached
 }
 
@@ -217,7 +224,8 @@ Trace Tracer::trace(const std::string& name, const std::vector<at::Tensor>& inpu
   } catch (const c10::Error& error) {
     tracer.put_gradients_back();
     if (!is_access_to_fake(error)) throw;
-    tracer.refuse(
+    tracer.refuse_at(
+        /*place=*/"",
         "the elements of a tensor were asked for (data_ptr, accessor), and a trace computes none",
         "read them outside the function, from a tensor that it returns");
   } catch (...) {
@@ -279,7 +287,8 @@ ValueId Tracer::derive(Memory& memory, const at::Tensor& tensor) {
                                               number(tensor.sizes()),
                                               number(tensor.strides()),
                                               number(tensor.storage_offset())},
-                                .results = {{.kind = Operand::Kind::kValue, .values = {id}}}});
+                                .results = {{.kind = Operand::Kind::kValue, .values = {id}}},
+                                .place = places_.here()});
   return id;
 }
 
@@ -450,7 +459,7 @@ void Tracer::record(const c10::OperatorHandle& op, Stack& whole_stack) {
   }
   if (keeps_real(op, stack)) return give(stack);
 
-  Node node{.name = full_name(op)};
+  Node node{.name = full_name(op), .place = places_.here()};
   for (const c10::IValue& argument : stack) node.arguments.push_back(operand_of(argument));
   for (size_t i = 0; i < stack.size(); ++i) {
     if (writes(schema.arguments()[i])) write(node, stack[i]);
@@ -477,7 +486,8 @@ void Tracer::record(const c10::OperatorHandle& op, Stack& whole_stack) {
              .arguments = {number(target.sizes()), number(target.strides()),
                            number(target.scalar_type()), number({}), number(target.device()),
                            number({})},
-             .results = {{.kind = Operand::Kind::kValue, .values = {memory.values[0]}}}});
+             .results = {{.kind = Operand::Kind::kValue, .values = {memory.values[0]}}},
+             .place = node.place});
       }
     }
   } else {
@@ -522,7 +532,8 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
             .host = has_sparse ? with_sparse_inputs(std::move(function), std::move(sparse))
                                : std::move(function),
             .keeps_arguments = held == HostInputs::kMayBeHeld,
-            .subject = std::move(subject)};
+            .subject = std::move(subject),
+            .place = places_.here()};
   node.arguments.push_back(std::move(arguments));
   node.arguments.push_back({.kind = Operand::Kind::kNumber, .number = numbers});
   if (has_sparse) node.arguments.push_back({.kind = Operand::Kind::kNumber, .number = dimensions});

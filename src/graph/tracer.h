@@ -14,6 +14,7 @@
 
 #include "graph/host_call.h"
 #include "graph/layouts.h"
+#include "graph/places.h"
 #include "strata/graph/graph.h"
 
 namespace strata::graph {
@@ -69,7 +70,8 @@ class Tracer {
                                       const std::vector<double>& numbers, HostInputs held,
                                       std::weak_ptr<HostSubject> subject);
 
-  /// @throws Error  kFailedPrecondition: always; with the function's name and the last operator.
+  /// @throws Error  kFailedPrecondition: always; with the function's name, the last operator, and the line of
+  ///   the program.
   [[noreturn]] void refuse(const std::string& what, const std::string& hint) const;
 
  private:
@@ -82,6 +84,8 @@ class Tracer {
   };
 
   Tracer(const std::string& name, Layouts& layouts);
+  [[noreturn]] void refuse_at(const std::string& place, const std::string& what,
+                              const std::string& hint) const;
 
   ValueId value_of(const at::Tensor& tensor);
   ValueId add_value(const at::Tensor& tensor, ValueKind kind, Memory& memory);
@@ -103,6 +107,7 @@ class Tracer {
   bool leaves_tensors() const;
 
   Trace trace_;
+  Places places_;
   Layouts& layouts_;
   bool others_may_change_ = false;
   std::unordered_map<c10::StorageImpl*, Memory> memories_;

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_set>
 
 #include "core/checked_size.h"
 #include "core/memory_limit.h"
 #include "core/mutex.h"
+#include "graph/host_call.h"
+#include "graph/places.h"
 #include "keras/call_context.h"
 #include "keras/call_options.h"
 #include "keras/default_name.h"
@@ -216,6 +219,9 @@ LayerImpl::Outputs LayerImpl::operator()(const Tensors& inputs, const Call& call
   } restore{context, context.training, context.decided, context.losses};
   context.training = call.training;
   context.decided = true;
+  std::optional<graph::LayerNameGuard>
+      named;  // for messages; a name that nothing has asked for is not made
+  if (!name_.empty() && graph::tracing()) named.emplace(name_);
   const bool collects = outermost && context.losses == nullptr;
   if (collects) context.losses = &added;
   Outputs outputs = call_cast(inputs, call);

@@ -210,7 +210,7 @@ Executable::Executable(std::shared_ptr<const Plugin> plugin, std::shared_ptr<PJR
 }
 
 std::vector<std::vector<Buffer>> Executable::run(
-    const std::vector<std::vector<const Buffer*>>& arguments) const {
+    const std::vector<std::vector<const Buffer*>>& arguments, std::vector<Event>* done) const {
   STRATA_CHECK(
       static_cast<int64_t>(arguments.size()) == num_replicas_ &&
           std::ranges::all_of(arguments,
@@ -235,7 +235,10 @@ std::vector<std::vector<Buffer>> Executable::run(
   execute.num_devices = in_lists.size();
   execute.num_args = arguments[0].size();
   execute.output_lists = out_lists.data();
+  std::vector<PJRT_Event*> events(done == nullptr ? 0 : out.size());
+  if (done != nullptr) execute.device_complete_events = events.data();
   plugin_->check(plugin_->api().PJRT_LoadedExecutable_Execute(&execute), "run");
+  for (PJRT_Event* each : events) done->push_back(Event(plugin_, client_, each));
   std::vector<std::vector<Buffer>> results(out.size());
   for (size_t r = 0; r < out.size(); ++r) {
     for (PJRT_Buffer* each : out[r]) results[r].push_back(Buffer(plugin_, client_, each));

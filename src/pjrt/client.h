@@ -90,9 +90,10 @@ class Executable {
 
   /// Starts a run on all replicas and returns; buffers wait for their elements.
   /// @param arguments  A list a replica, on its device. Those that the program donates are deleted.
+  /// @param done  Gets an event a replica: its part of the run has ended.
   /// @return The results, a list a replica.
-  std::vector<std::vector<Buffer>> run(
-      const std::vector<std::vector<const Buffer*>>& arguments) const;
+  std::vector<std::vector<Buffer>> run(const std::vector<std::vector<const Buffer*>>& arguments,
+                                       std::vector<Event>* done = nullptr) const;
 
  private:
   friend class Client;

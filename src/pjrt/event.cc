@@ -33,22 +33,9 @@ void on_ready(PJRT_Error* error, void* user_argument) {
   outcome.changed.notify_all();
 }
 
-struct EventOwner {
-  const Plugin& plugin;
-  PJRT_Event* event;
-  ~EventOwner() {
-    auto arguments = STRATA_PJRT_ARGUMENTS(Event_Destroy);
-    arguments.event = event;
-    plugin.api().PJRT_Event_Destroy(&arguments);
-  }
-};
-
-}  // namespace
-
-void wait_for(const Plugin& plugin, PJRT_Event* event, std::string_view what,
-              std::chrono::milliseconds timeout) {
-  if (event == nullptr) return;
-  const EventOwner owner{plugin, event};
+/// Waits, and leaves the event as it is.
+void await(const Plugin& plugin, PJRT_Event* event, std::string_view what,
+           std::chrono::milliseconds timeout) {
   const auto outcome = std::make_shared<EventOutcome>();
   outcome->plugin = &plugin;
   outcome->what = what;
@@ -67,6 +54,43 @@ void wait_for(const Plugin& plugin, PJRT_Event* event, std::string_view what,
   STRATA_CHECK(done, kDeadlineExceeded, "[pjrt] ", what, ": not done after ", timeout.count(),
                " ms; allow more time, or look for a replica that does not take part");
   outcome->status->throw_if_error();
+}
+
+struct EventOwner {
+  const Plugin& plugin;
+  PJRT_Event* event;
+  ~EventOwner() {
+    auto arguments = STRATA_PJRT_ARGUMENTS(Event_Destroy);
+    arguments.event = event;
+    plugin.api().PJRT_Event_Destroy(&arguments);
+  }
+};
+
+}  // namespace
+
+void wait_for(const Plugin& plugin, PJRT_Event* event, std::string_view what,
+              std::chrono::milliseconds timeout) {
+  if (event == nullptr) return;
+  const EventOwner owner{plugin, event};
+  await(plugin, event, what, timeout);
+}
+
+Event::Event(std::shared_ptr<const Plugin> plugin, std::shared_ptr<PJRT_Client> client,
+             PJRT_Event* event)
+    : plugin_(std::move(plugin)),
+      event_(event, [plugin = plugin_, client = std::move(client)](PJRT_Event* each) {
+        const EventOwner owner{*plugin, each};
+      }) {}
+
+bool Event::is_ready() const {
+  auto arguments = STRATA_PJRT_ARGUMENTS(Event_IsReady);
+  arguments.event = event_.get();
+  plugin_->check(plugin_->api().PJRT_Event_IsReady(&arguments), "ask for an event");
+  return arguments.is_ready;
+}
+
+void Event::wait(std::string_view what, std::chrono::milliseconds timeout) const {
+  await(*plugin_, event_.get(), what, timeout);
 }
 
 }  // namespace strata::pjrt

@@ -431,24 +431,28 @@ TEST(StablehloErrorsTest, NameTheNode) {
                               [&](const Tensors& inputs) { return Tensors{function(inputs[0])}; }));
     };
   };
-  expect_error(lowered([](const Tensor& each) { return torch::linalg_inv(each); }),
-               ErrorCode::kUnimplemented,
-               "[stablehlo] step: node 0 (aten::linalg_inv_ex, Double [3, 3]) has no rule, so that "
-               "strata cannot compile it; write this part of the step with other operators, or run "
-               "it as it is written");
-  expect_error_containing(lowered([](const Tensor& each) { return each.round(2); }),
-                          ErrorCode::kUnimplemented,
-                          "node 0 (aten::round.decimals, Double [3, 3]) has decimals, which strata "
-                          "has no StableHLO for");
+  // Then the place (places_test.cc), and then:
+  const auto inverse = lowered([](const Tensor& each) { return torch::linalg_inv(each); });
+  expect_error_containing(inverse, ErrorCode::kUnimplemented,
+                          "[stablehlo] step: node 0 (aten::linalg_inv_ex, Double [3, 3]; ");
+  expect_error_containing(inverse, ErrorCode::kUnimplemented,
+                          ") has no rule, so that strata cannot compile it; write this part of the "
+                          "step with other operators, or run it as it is written");
+  const auto rounded = lowered([](const Tensor& each) { return each.round(2); });
+  expect_error_containing(rounded, ErrorCode::kUnimplemented,
+                          "node 0 (aten::round.decimals, Double [3, 3]; ");
+  expect_error_containing(rounded, ErrorCode::kUnimplemented,
+                          ") has decimals, which strata has no StableHLO for");
   expect_error_containing(lowered([](const Tensor& each) { return each.add_(1); }),
                           ErrorCode::kUnimplemented, "it writes its input 0");
-  expect_error_containing(
-      lowered([](const Tensor& each) {
-        return call_host("strata::barrier", {each}, {{{3, 3}, at::kDouble}},
-                         [](const Tensors& values) { return values; })[0];
-      }),
-      ErrorCode::kUnimplemented,
-      "node 0 (strata::barrier, Double [3, 3]) is a function of the host and has no rule");
+  const auto host = lowered([](const Tensor& each) {
+    return call_host("strata::barrier", {each}, {{{3, 3}, at::kDouble}},
+                     [](const Tensors& values) { return values; })[0];
+  });
+  expect_error_containing(host, ErrorCode::kUnimplemented,
+                          "node 0 (strata::barrier, Double [3, 3]; ");
+  expect_error_containing(host, ErrorCode::kUnimplemented,
+                          ") is a function of the host and has no rule");
 }
 
 TEST(StablehloErrorsTest, InputsMustHaveTheTracesSizes) {

@@ -61,6 +61,9 @@ struct Operand {
 /// @return As many tensors as were recorded, laid out as was said then.
 using HostFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
+/// Where the program called an operator (src/graph/places.h).
+struct Place;
+
 /// What a host function belongs to, for those that send steps to other processes.
 class STRATA_API HostSubject {
  public:
@@ -80,6 +83,8 @@ struct Node {
   std::vector<ValueId> written = {};  ///< Arguments whose memory it writes.
   /// Of a host function: the object that it is a call of, such as an optimizer.
   std::weak_ptr<HostSubject> subject = {};
+  /// For messages. Null: it is not known, such as in a graph from a file.
+  std::shared_ptr<const Place> place = {};
 };
 
 /// A step as operators below autograd: forward, backward and update alike. Nodes are in the order of
@@ -97,6 +102,13 @@ struct Graph {
 /// One line a node: `%7 = aten::addmm(%2, %0, %5) : float [8, 10]`, after the inputs and captures.
 STRATA_API std::ostream& operator<<(std::ostream& out, const Graph& graph);
 STRATA_API std::string to_string(const Graph& graph);
+
+struct PrintOptions {
+  /// Behind each line where the program called the operator: a source line if it has debug information (-g1), else
+  /// its function. Takes 0.3 s once, to read the symbols of the process.
+  bool places = false;
+};
+STRATA_API std::string to_string(const Graph& graph, const PrintOptions& options);
 
 /// For Graphviz: `dot -Tsvg`.
 STRATA_API std::string to_dot(const Graph& graph);

@@ -51,6 +51,10 @@ struct TPUOptions {
   std::optional<uint64_t> seed = {};
   /// The limit of a wait for a run.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  // Performance.
+  /// Runs that may be under way on the cores at once: inputs of the next ones are copied meanwhile, and take the cores'
+  /// memory. 1: each run's inputs are there before the last one ends, and it begins behind that.
+  int64_t runs_in_flight = 2;
 };
 
 /// Synchronous training on the cores of TPUs (docs/tpu.md): a replica on each, variables mirrored on all. A step
@@ -72,6 +76,8 @@ class STRATA_API TPUStrategy : public Strategy {
   void fetch();
   /// How many programs were compiled: one for each step, sizes of its inputs, and number of steps a run.
   int64_t compilation_count() const;
+  /// How many runs had their inputs on the cores before the run before them had ended.
+  int64_t runs_ahead_count() const;
 
  private:
   TPUStrategy(const TPUClusterResolver& resolver, const TPUOptions& options, int64_t num_replicas);

@@ -7,6 +7,7 @@
 
 #include "core/checked_size.h"
 #include "core/proto_message.h"
+#include "graph/describe_node.h"
 #include "graph/saved/saved_parts.h"
 #include "strata/core/error.h"
 
@@ -100,8 +101,8 @@ class StepEncoding {
 
   SavedOperand operand(const Operand& operand, size_t n) const {
     const auto made = saved::save_operand(operand);
-    STRATA_CHECK(made, kUnimplemented, "[standalone] ", graph_.name, ": node ", n, " (",
-                 graph_.nodes[n].name, ") has an argument of ", operand.number.tagKind(),
+    STRATA_CHECK(made, kUnimplemented, "[standalone] ", graph_.name, ": ", describe_node(graph_, n),
+                 " has an argument of ", operand.number.tagKind(),
                  ", which cannot be sent to a server; write this part of the step otherwise");
     return *made;
   }

@@ -6,6 +6,7 @@
 
 #include "core/atomic_file.h"
 #include "core/crc32c.h"
+#include "graph/describe_node.h"
 #include "graph/saved/known_operators.h"
 #include "graph/saved/saved_messages.h"
 #include "graph/saved/saved_parts.h"
@@ -88,14 +89,14 @@ class Saving {
   SavedNode node(size_t n) const {
     const Node& node = graph().nodes[n];
     const std::string fault = fault_of_node(node);
-    STRATA_CHECK(fault.empty(), kUnimplemented, "[graph] save_graph: ", graph().name, ": node ", n,
-                 " (", node.name, ") ", fault, "; write this part of the model otherwise");
+    STRATA_CHECK(fault.empty(), kUnimplemented, "[graph] save_graph: ", graph().name, ": ",
+                 describe_node(graph(), n), " ", fault, "; write this part of the model otherwise");
     for (const ValueId id : node.written) {
       const Value& value = graph().values[static_cast<size_t>(id)];
       const Value& memory = graph().values[static_cast<size_t>(value.memory)];
       STRATA_CHECK(memory.kind == ValueKind::kResult, kUnimplemented,
-                   "[graph] save_graph: ", graph().name, ": node ", n, " (", node.name,
-                   ") writes an input or a constant; write to a clone of it");
+                   "[graph] save_graph: ", graph().name, ": ", describe_node(graph(), n),
+                   " writes an input or a constant; write to a clone of it");
     }
     SavedNode saved{.name = node.name, .written = wide_ids(node.written)};
     for (const Operand& each : node.arguments) saved.arguments.push_back(operand(each, n));
@@ -105,8 +106,8 @@ class Saving {
 
   SavedOperand operand(const Operand& operand, size_t n) const {
     const auto saved = save_operand(operand);
-    STRATA_CHECK(saved, kUnimplemented, "[graph] save_graph: ", graph().name, ": node ", n, " (",
-                 graph().nodes[n].name, ") has an argument of ", operand.number.tagKind(),
+    STRATA_CHECK(saved, kUnimplemented, "[graph] save_graph: ", graph().name, ": ",
+                 describe_node(graph(), n), " has an argument of ", operand.number.tagKind(),
                  ", which saved graphs cannot have");
     return *saved;
   }

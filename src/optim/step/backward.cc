@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "graph/host_call.h"
+#include "graph/places.h"
 #include "graph/trace_key.h"
 
 namespace strata::optimizers {
@@ -111,6 +112,7 @@ class Graph {
       Task& task = *ready.back();
       ready.pop_back();
       Node& node = *task.node;
+      const graph::BackwardGuard recorded(node.sequence_nr());
       node.will_release_variables();
       variable_list outputs = node(std::move(task.inputs));
       autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& message) {

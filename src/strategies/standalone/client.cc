@@ -11,6 +11,8 @@
 
 #include "cluster/job_secret_environment.h"
 #include "core/random_hex.h"
+#include "graph/describe_node.h"
+#include "graph/places.h"
 #include "graph/remote/step_graph.h"
 #include "strata/cluster/tls_environment.h"
 #include "strata/core/error.h"
@@ -58,6 +60,18 @@ at::Tensor memory_for(const graph::Value& value) {
 at::Tensor whole_memory(const at::Tensor& tensor) {
   const auto elements = static_cast<int64_t>(tensor.storage().nbytes() / tensor.element_size());
   return tensor.detach().as_strided({elements}, {1}, 0);
+}
+
+/// An error of a server names a node, and does not know the program's lines.
+template <typename Work>
+void with_places(const graph::Graph& graph, const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    const std::string message = graph::with_place(error.what(), graph);
+    if (message == error.what()) throw;
+    throw Error(error.code(), message);
+  }
 }
 
 }  // namespace
@@ -290,14 +304,14 @@ void StandaloneClient::on_run_end(int /*local*/) { graph::set_step_runner(nullpt
 std::vector<at::Tensor> StandaloneClient::run_step(const std::shared_ptr<const graph::Trace>& trace,
                                                    const std::vector<at::Tensor>& inputs) {
   Visit visit{.trace = trace, .inputs = inputs, .outputs = {}};
-  get_replica_context()->synchronize("a step on servers", &visit,
-                                     [this](const std::vector<void*>& all) {
-                                       std::vector<Visit*> visits;
-                                       for (void* each : all) {
-                                         visits.push_back(static_cast<Visit*>(each));
-                                       }
-                                       run_together(visits);
-                                     });
+  get_replica_context()->synchronize(
+      "a step on servers", &visit, [this](const std::vector<void*>& all) {
+        std::vector<Visit*> visits;
+        for (void* each : all) {
+          visits.push_back(static_cast<Visit*>(each));
+        }
+        with_places(visits[0]->trace->graph, [&] { run_together(visits); });
+      });
   return std::move(visit.outputs);
 }
 
@@ -350,6 +364,7 @@ graph::remote::StatePlace StandaloneClient::place_of(const Traces& traces, size_
 size_t StandaloneClient::update_of(const graph::Node& node) {
   const auto update = std::dynamic_pointer_cast<optimizers::ShippedUpdate>(node.subject.lock());
   STRATA_CHECK(update != nullptr, kUnimplemented, "[standalone] the step has the node ", node.name,
+               graph::describe_place(node),
                ", which servers cannot do; docs/standalone.md lists what they do");
   const auto known = std::ranges::find(updates_, update);
   if (known != updates_.end()) return static_cast<size_t>(known - updates_.begin());

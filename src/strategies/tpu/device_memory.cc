@@ -86,13 +86,14 @@ void DeviceMemory::prepare(size_t index) {
   note_equal(piece);
 }
 
-void DeviceMemory::set(size_t index, std::vector<std::unique_ptr<pjrt::Buffer>> buffers) {
+DeviceMemory::Buffers DeviceMemory::set(size_t index, Buffers buffers) {
   Piece& piece = pieces_[index];
-  piece.buffers = std::move(buffers);
+  std::swap(piece.buffers, buffers);
   piece.is_newer = true;
   for (Piece& other : pieces_) {
     if (&other != &piece && overlap(piece, other)) other.on_devices = false;
   }
+  return buffers;
 }
 
 void DeviceMemory::fetch_one(Piece& piece) {

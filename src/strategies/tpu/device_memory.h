@@ -39,8 +39,9 @@ class DeviceMemory {
   const pjrt::Buffer& buffer(size_t piece, size_t replica) const {
     return *pieces_[piece].buffers[replica];
   }
-  /// A run has written the piece: its buffers now, by replica.
-  void set(size_t piece, std::vector<std::unique_ptr<pjrt::Buffer>> buffers);
+  using Buffers = std::vector<std::unique_ptr<pjrt::Buffer>>;
+  /// A run has written the piece: its buffers now, by replica. @return Those before, which the run reads.
+  Buffers set(size_t piece, Buffers buffers);
 
   /// Copies what runs have written to this process.
   void fetch();

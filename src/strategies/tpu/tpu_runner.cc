@@ -50,13 +50,41 @@ void TpuRunner::on_run_end(int /*local*/) {
 
 void TpuRunner::fetch() {
   const MutexLock lock(mutex_);
-  memory_.fetch();
+  fetch_now();
 }
 
 void TpuRunner::finish() {
   const MutexLock lock(mutex_);
   flush();
+  fetch_now();
+}
+
+void TpuRunner::fetch_now() {
+  wait_for_runs(0);
   memory_.fetch();
+}
+
+/// Waits until no more than `left` runs have not ended.
+void TpuRunner::wait_for_runs(size_t left) {
+  using std::chrono::steady_clock;
+  while (started_.size() > left) {
+    const Started& oldest = started_.front();
+    const auto deadline = steady_clock::now() + settings_.timeout;
+    try {
+      for (const pjrt::Event& each : oldest.ended) {
+        const auto rest =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+        each.wait("wait for a run", std::max(rest, std::chrono::milliseconds(0)));
+      }
+    } catch (const Error& error) {
+      const std::string message =
+          str_cat("[", settings_.name, "] ", oldest.name, ": ", error.what());
+      // Later runs have what a failed one left, and fail with it.
+      if (error.code() != ErrorCode::kDeadlineExceeded) started_.clear();
+      throw Error(error.code(), message);
+    }
+    started_.pop_front();
+  }
 }
 
 int64_t TpuRunner::programs() const {
@@ -64,6 +92,11 @@ int64_t TpuRunner::programs() const {
   int64_t count = 0;
   for (const auto& step : steps_) count += static_cast<int64_t>(step->programs.size());
   return count;
+}
+
+int64_t TpuRunner::runs_ahead() const {
+  const MutexLock lock(mutex_);
+  return runs_ahead_;
 }
 
 std::vector<at::Tensor> TpuRunner::run_step(const std::shared_ptr<const graph::Trace>& trace,
@@ -95,7 +128,7 @@ void TpuRunner::run_together(const std::vector<Visit*>& visits) {
   });
   if (!alike) {
     flush();
-    memory_.fetch();
+    fetch_now();
     memory_.expect_writes_here();
     for (Visit* const each : visits) each->here = true;
     return;
@@ -242,7 +275,15 @@ TpuRunner::Lists TpuRunner::run(Step& step, const std::vector<Lists>& inputs) {
       }
     }
   }
-  std::vector<std::vector<pjrt::Buffer>> results = program.executable.run(arguments);
+  const auto has_ended = [](const pjrt::Event& each) { return each.is_ready(); };
+  if (!started_.empty() && !std::ranges::all_of(started_.back().ended, has_ended)) ++runs_ahead_;
+  wait_for_runs(settings_.runs_in_flight - 1);
+  std::vector<pjrt::Event> ended;
+  std::vector<std::vector<pjrt::Buffer>> results = program.executable.run(arguments, &ended);
+  started_.push_back({.name = str_cat("run ", ++runs_, ", ", steps, steps == 1 ? " step" : " steps",
+                                      " of ", graph.name),
+                      .ended = std::move(ended),
+                      .inputs = std::move(copied)});
   for (size_t p = 0; p < parameters.size(); ++p) {
     if (parameters[p].next < 0) continue;
     std::vector<std::unique_ptr<pjrt::Buffer>> now;
@@ -251,16 +292,19 @@ TpuRunner::Lists TpuRunner::run(Step& step, const std::vector<Lists>& inputs) {
           std::make_unique<pjrt::Buffer>(of_replica[static_cast<size_t>(parameters[p].next)]));
     }
     if (parameters[p].kind == Parameter::Kind::kRandom) {
-      step.random = std::move(now);
+      std::swap(step.random, now);
     } else {
-      memory_.set(program.pieces[p], std::move(now));
+      now = memory_.set(program.pieces[p], std::move(now));
     }
+    started_.back().states.push_back(std::move(now));
   }
   for (const auto& update : step.compilable.updates) {
     update->advance(steps);
     finished_[update.get()] = update->finished();
   }
   Lists outputs(replicas);
+  const bool is_read = steps == 1 && program.lowered.num_outputs > 0;
+  if (is_read) wait_for_runs(0);
   for (size_t r = 0; r < replicas && steps == 1; ++r) {
     size_t place = 0;
     for (const graph::ValueId id : graph.outputs) {

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/mutex.h"
@@ -22,6 +24,10 @@ namespace strata::tpu {
 ///
 /// A step whose parts of the batch are of different sizes has no program for all devices: the replicas compute
 /// it here.
+///
+/// A run is started, and not waited for: the next one's inputs are copied to the devices meanwhile, and what it reads of
+/// the state are the results of the one before, which the plugin waits for. This process waits when it reads something, or
+/// where too many runs have not ended; an error of a run comes then, with the run's number.
 /// Threads: `run_step` by all replicas together.
 class TpuRunner final : public graph::StepRunner, public RunObserver {
  public:
@@ -29,7 +35,8 @@ class TpuRunner final : public graph::StepRunner, public RunObserver {
     const char* name = "tpu_strategy";  ///< For errors.
     int num_replicas = 1;
     uint64_t seed = 0;
-    std::chrono::milliseconds timeout = pjrt::kDefaultTimeout;  ///< Of a run.
+    std::chrono::milliseconds timeout = pjrt::kDefaultTimeout;  ///< Of a wait for a run.
+    size_t runs_in_flight = 2;  ///< Runs that have not ended, at most.
   };
 
   TpuRunner(pjrt::Client client, const Settings& settings);
@@ -40,6 +47,8 @@ class TpuRunner final : public graph::StepRunner, public RunObserver {
   void finish();
   /// How many programs were compiled.
   int64_t programs() const;
+  /// How many runs had their inputs on the devices before the run before them had ended.
+  int64_t runs_ahead() const;
 
   bool takes_apart() const override { return true; }
   std::vector<at::Tensor> run_step(const std::shared_ptr<const graph::Trace>& trace,
@@ -69,6 +78,15 @@ class TpuRunner final : public graph::StepRunner, public RunObserver {
     std::vector<std::unique_ptr<pjrt::Buffer>> random;  // by replica
   };
 
+  /// A run that was started.
+  struct Started {
+    std::string name;
+    std::vector<pjrt::Event> ended;  // by replica
+    // What it reads: XLA's plugin waits for a run before it frees a buffer that the run has.
+    std::vector<std::vector<pjrt::Buffer>> inputs;
+    std::vector<DeviceMemory::Buffers> states = {};
+  };
+
   void run_together(const std::vector<Visit*>& visits);
   void note_restored(const Step& step) STRATA_REQUIRES(mutex_);
   Step& step_of(Traces traces) STRATA_REQUIRES(mutex_);
@@ -76,6 +94,8 @@ class TpuRunner final : public graph::StepRunner, public RunObserver {
   HostPlace host_of(const Step& step, const graph::stablehlo::Parameter& parameter) const;
   Lists run(Step& step, const std::vector<Lists>& inputs) STRATA_REQUIRES(mutex_);
   void flush() STRATA_REQUIRES(mutex_);
+  void wait_for_runs(size_t left) STRATA_REQUIRES(mutex_);
+  void fetch_now() STRATA_REQUIRES(mutex_);
   graph::Executor& executor_of(const std::shared_ptr<const graph::Trace>& trace);
 
   const pjrt::Client client_;
@@ -87,6 +107,9 @@ class TpuRunner final : public graph::StepRunner, public RunObserver {
   std::vector<Lists> waiting_ STRATA_GUARDED_BY(mutex_);  // inputs of steps that are to be run
   // Of each optimizer, ShippedUpdate::finished after the last run.
   std::map<const optimizers::ShippedUpdate*, int64_t> finished_ STRATA_GUARDED_BY(mutex_);
+  std::deque<Started> started_ STRATA_GUARDED_BY(mutex_);  // that no wait has seen the end of
+  int64_t runs_ STRATA_GUARDED_BY(mutex_) = 0;
+  int64_t runs_ahead_ STRATA_GUARDED_BY(mutex_) = 0;
   std::map<const graph::Trace*, std::unique_ptr<graph::Executor>> executors_
       STRATA_GUARDED_BY(mutex_);
 };

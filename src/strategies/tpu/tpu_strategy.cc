@@ -17,6 +17,8 @@ int64_t replicas_of(const TPUClusterResolver& resolver, const TPUOptions& option
   STRATA_CHECK(options.num_replicas >= 0 && options.num_replicas <= cores, kInvalidArgument,
                "[tpu_strategy] got num_replicas ", options.num_replicas, "; expected 1 to ", cores,
                ", the cores of platform '", resolver.platform(), "', or 0 for all");
+  STRATA_CHECK(options.runs_in_flight > 0, kInvalidArgument, "[tpu_strategy] got runs_in_flight ",
+               options.runs_in_flight, "; expected 1 or more");
   return options.num_replicas > 0 ? options.num_replicas : cores;
 }
 
@@ -39,16 +41,18 @@ TPUStrategy::TPUStrategy(const TPUClusterResolver& resolver, const TPUOptions& o
                          int64_t num_replicas)
     : Strategy(recording_options(options, num_replicas)),
       runner_(std::make_shared<tpu::TpuRunner>(
-          *resolver.client(),
-          tpu::TpuRunner::Settings{.num_replicas = static_cast<int>(num_replicas),
-                                   .seed = group().seed(),
-                                   .timeout = options.timeout})) {
+          *resolver.client(), tpu::TpuRunner::Settings{
+                                  .num_replicas = static_cast<int>(num_replicas),
+                                  .seed = group().seed(),
+                                  .timeout = options.timeout,
+                                  .runs_in_flight = static_cast<size_t>(options.runs_in_flight)})) {
   group().observe(runner_);
   STRATA_LOG(kInfo) << Strategy::describe();
 }
 
 void TPUStrategy::fetch() { runner_->fetch(); }
 int64_t TPUStrategy::compilation_count() const { return runner_->programs(); }
+int64_t TPUStrategy::runs_ahead_count() const { return runner_->runs_ahead(); }
 void TPUStrategy::do_refresh() { fetch(); }
 
 }  // namespace strata

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/fake.h"
+#include "graph/places.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 
@@ -88,13 +89,14 @@ class Rewriting {
   void add_update(const Node& node, std::shared_ptr<ShippedUpdate> update) {
     const Json options = update->shipped_options();
     if (const std::string why = update->why_not_shipped(); !why.empty()) {
-      refuse(graph().name, str_cat("got ", node.name, ", and ", why),
+      refuse(graph().name, str_cat("got ", node.name, graph::describe_place(node), ", and ", why),
              "leave that out, or train with MirroredStrategy");
     }
     const std::vector<Variable>& variables = update->shipped_variables();
     const std::vector<ValueId>& given = node.arguments[0].values;
     if (given.size() != variables.size()) {
-      refuse(graph().name, str_cat("got a sparse gradient for ", node.name),
+      refuse(graph().name,
+             str_cat("got a sparse gradient for ", node.name, graph::describe_place(node)),
              "make it dense, or train with MirroredStrategy");
     }
     const double weight = node.arguments[1].number.toDoubleVector().at(0);
@@ -128,7 +130,8 @@ class Rewriting {
                             list_of(gradients),
                             list_of(states),
                             number_of(options.at("rule").dump()),
-                            number_of(settings)}};
+                            number_of(settings)},
+              .place = node.place};
     made.written = std::move(parameters);
     made.written.insert(made.written.end(), states.begin(), states.end());
     graph().nodes.push_back(std::move(made));
