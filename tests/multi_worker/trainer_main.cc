@@ -9,7 +9,8 @@
 // N"; without it so short a run has none. FOLDER: where it keeps its state and goes on from. It prints "starts at step N", "step N"
 // after each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was
 // measured, "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks
-// wrote.
+// wrote. STRATA_TEST_DEVICE=gpu: the replicas have a GPU each; STRATA_TEST_ANY_ORDER: their sums are added
+// in any order. STRATA_TEST_WEIGHTS=FILE: fit writes the weights there, as float64.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -22,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +50,7 @@
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "strata/tensor/fingerprint.h"
+#include "support/test_devices.h"
 
 namespace {
 
@@ -70,6 +73,17 @@ data::Dataset with_channel(const data::Dataset& dataset) {
 void report(const std::vector<at::Tensor>& state, double accuracy) {
   say(str_cat("sha256 ", tensor::fingerprint(state)));
   say(str_cat("accuracy ", accuracy));
+}
+
+void write_weights(const std::vector<at::Tensor>& state) {
+  const char* path = std::getenv("STRATA_TEST_WEIGHTS");
+  if (path == nullptr) return;
+  std::string bytes;
+  for (const at::Tensor& each : state) {
+    const at::Tensor values = each.cpu().to(at::kDouble).contiguous();
+    bytes.append(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
+  }
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 struct Steps : callbacks::Callback {
@@ -125,6 +139,7 @@ void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   for (const auto& [name, slot] : model.optimizer().slots()) state.push_back(slot);
   for (const auto& [name, values] : history.history)
     state.push_back(at::tensor(values, at::kDouble));
+  write_weights(state);
   // A last batch of fewer rows than there are replicas.
   state.push_back(
       model.predict(with_channel(mnist.test_dataset().take(65).batch(20)), {.verbose = 0}));
@@ -247,9 +262,12 @@ int main(int argc, char** argv) {
   try {
     at::manual_seed(1);
     const int replicas = std::atoi(argv[2]);
-    set_logical_devices("cpu", replicas);
+    const bool on_gpus = test::runs_on_gpus();
+    if (!on_gpus) set_logical_devices("cpu", replicas);
     MultiWorkerMirroredOptions options{.seed = 3};
-    for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
+    for (int i = 0; i < replicas; ++i) {
+      options.devices.push_back(str_cat(on_gpus ? "gpu:" : "cpu:", i));
+    }
     options.replicas.threads_per_replica = 1;
     options.replicas.permits = 1;
     if (std::string(argv[1]) == "loop")
@@ -261,6 +279,9 @@ int main(int argc, char** argv) {
     }
     if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
       options.communication_options.implementation = implementation;
+    }
+    if (std::getenv("STRATA_TEST_ANY_ORDER") != nullptr) {
+      options.communication_options.order = collective::Order::kAny;
     }
     options.shard_optimizer_state = std::getenv("STRATA_TEST_SHARD") != nullptr;
     options.elastic = argc > 4 && std::string(argv[4]) == "elastic";

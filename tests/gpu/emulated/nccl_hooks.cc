@@ -3,6 +3,7 @@
 #include <c10/core/Stream.h>
 
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct Token {
   std::atomic<bool> cancelled{false};
 };
 
-std::vector<Bytes> bytes_of(const fake_nccl::Range* ranges, size_t count) {
+std::vector<Bytes> bytes_of_ranges(const fake_nccl::Range* ranges, size_t count) {
   std::vector<Bytes> all;
   for (size_t i = 0; i < count; ++i) {
     all.push_back({static_cast<const char*>(Memory::instance().host_address(ranges[i].begin)),
@@ -36,9 +37,11 @@ void* enqueue_for_nccl(void* stream, const char* name, const fake_nccl::Range* r
                        size_t n_reads, const fake_nccl::Range* writes, size_t n_writes) {
   auto* token = new Token();
   try {
-    token->pending = enqueue_pending(*static_cast<const c10::Stream*>(stream), name,
-                                     bytes_of(reads, n_reads), bytes_of(writes, n_writes));
-  } catch (const c10::Error&) {  // it is kept; no exception goes through a C library
+    token->pending =
+        enqueue_pending(*static_cast<const c10::Stream*>(stream), name,
+                        bytes_of_ranges(reads, n_reads), bytes_of_ranges(writes, n_writes));
+  } catch (const c10::Error& error) {  // none goes through a C library; order_errors has it
+    std::fprintf(stderr, "%s\n", error.what_without_backtrace());
   }
   return token;
 }

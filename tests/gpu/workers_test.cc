@@ -1,0 +1,185 @@
+// Jobs of several processes whose replicas have a GPU each, emulated, with NCCL's interface between
+// them: the weights do not depend on where the cards are, and failures are named in time.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "strata/core/str_cat.h"
+#include "support/process_cluster.h"
+#include "support/temp_folder.h"
+
+namespace strata {
+namespace {
+
+using cluster::TaskId;
+using test::ProcessCluster;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using Environment = std::map<std::string, std::string>;
+
+class GpuJob : public ProcessCluster {
+ public:
+  GpuJob(int processes, const std::vector<std::string>& arguments, Environment environment = {})
+      : ProcessCluster(STRATA_GPU_TRAINER, arguments, {{"worker", processes}}) {
+    environment.emplace("STRATA_TEST_DEVICE", "gpu");
+    environment.emplace("STRATA_EMULATED_GPUS", "4");
+    environment.emplace("STRATA_LOG_LEVEL", "info");
+    for (const TaskId& task : tasks()) {
+      for (const auto& [name, value] : environment) set_environment(task, name, value);
+    }
+  }
+};
+
+std::string line_of(const std::string& output, const std::string& what) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(what)) return line;
+  }
+  return "";
+}
+
+/// What all workers report of a training with 4 replicas.
+std::string digest_of(const std::string& mode, int processes, const Environment& environment = {}) {
+  GpuJob cluster(processes, {mode, std::to_string(4 / processes)}, environment);
+  cluster.start();
+  std::string digest;
+  for (const auto& [task, exit] : cluster.wait(240s)) {
+    EXPECT_TRUE(exit.in_time && exit.code == 0)
+        << task.to_string() << " (exit " << exit.code << ", signal " << exit.signal
+        << "): " << exit.output;
+    EXPECT_EQ(exit.output.find("[emulated_gpu]"), std::string::npos) << exit.output;
+    if (processes > 1 && !environment.contains("STRATA_TEST_DEVICE")) {
+      EXPECT_NE(exit.output.find("4 replicas on cards: NCCL 2."), std::string::npos) << exit.output;
+    }
+    const std::string local = line_of(exit.output, "sha256 ");
+    if (digest.empty()) digest = local;
+    EXPECT_EQ(local, digest) << task.to_string();
+  }
+  EXPECT_NE(digest, "");
+  return digest;
+}
+
+std::vector<double> weights_in(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<double> weights(bytes.size() / sizeof(double));
+  std::memcpy(weights.data(), bytes.data(), weights.size() * sizeof(double));
+  return weights;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    most = std::max(most, std::abs(a[i] - b[i]));
+  }
+  return most;
+}
+
+class GpuWorkersBitsTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(GpuWorkersBitsTest, DoNotDependOnWhereTheCardsAre) {
+  const std::string one_process = digest_of(GetParam(), 1);
+  EXPECT_EQ(digest_of(GetParam(), 2), one_process);
+  EXPECT_EQ(digest_of(GetParam(), 4), one_process);
+}
+
+INSTANTIATE_TEST_SUITE_P(, GpuWorkersBitsTest, testing::Values("fit", "loop"),
+                         [](const auto& info) { return info.param; });
+
+TEST(GpuWorkersTest, AnyOrderIsNearTheFixedOneAndTheCpus) {
+  const test::TempFolder folder;
+  const auto weights = [&](const std::string& name, Environment environment) {
+    environment["STRATA_TEST_WEIGHTS"] = folder.path() + "/" + name;
+    digest_of("fit", 2, environment);
+    return weights_in(folder.path() + "/" + name);
+  };
+  const std::vector<double> fixed = weights("fixed", {});
+  const std::vector<double> any = weights("any", {{"STRATA_TEST_ANY_ORDER", "1"}});
+  const std::vector<double> cpus = weights("cpus", {{"STRATA_TEST_DEVICE", "cpu"}});
+  ASSERT_FALSE(fixed.empty());
+  EXPECT_NE(any, fixed);  // it is another order
+  EXPECT_LE(largest_difference(any, fixed), 1e-4);
+  EXPECT_LE(largest_difference(cpus, fixed), 1e-4);
+  std::printf("largest difference: any order %.1e, CPUs %.1e\n", largest_difference(any, fixed),
+              largest_difference(cpus, fixed));
+}
+
+TEST(GpuWorkersTest, APeerThatDiesIsNamedWithinTwoSeconds) {
+  GpuJob cluster(2, {"fit", "2"});
+  cluster.start();
+  const TaskId victim{"worker", 1};
+  ASSERT_TRUE(cluster.wait_for_output(victim, "\nstep 20")) << cluster.output(victim);
+  const auto begin = Clock::now();
+  cluster.kill(victim);
+  const ProcessCluster::Exit exit = cluster.wait(TaskId{"worker", 0}, 60s);
+  EXPECT_LE(Clock::now() - begin, 2s);
+  EXPECT_EQ(exit.code, 1) << exit.output;
+  EXPECT_NE(exit.output.find(victim.to_string()), std::string::npos) << exit.output;
+}
+
+TEST(GpuWorkersTest, AnErrorOfNcclEndsAllWorkers) {
+  GpuJob cluster(2, {"fit", "2"}, {{"STRATA_FAKE_NCCL", "error:rank=3,call=200"}});
+  cluster.start();
+  for (const auto& [task, exit] : cluster.wait(60s)) {
+    EXPECT_TRUE(exit.in_time) << task.to_string();
+    EXPECT_EQ(exit.code, 1) << exit.output;
+    EXPECT_NE(exit.output.find("NCCL"), std::string::npos) << exit.output;
+  }
+}
+
+TEST(GpuWorkersTest, NcclThatIsMissingIsAnErrorWhereItIsAskedFor) {
+  GpuJob cluster(
+      2, {"fit", "2"},
+      {{"STRATA_NCCL", "/nowhere/libnccl.so.2"}, {"STRATA_TEST_IMPLEMENTATION", "NCCL"}});
+  cluster.start();
+  for (const auto& [task, exit] : cluster.wait(60s)) {
+    EXPECT_EQ(exit.code, 1) << exit.output;
+    EXPECT_NE(exit.output.find("got implementation NCCL, and "), std::string::npos) << exit.output;
+    EXPECT_NE(exit.output.find("/nowhere/libnccl.so.2"), std::string::npos) << exit.output;
+  }
+}
+
+TEST(GpuWorkersTest, WithoutNcclTheHostsAdd) {
+  const Environment none = {{"STRATA_NCCL", "/nowhere/libnccl.so.2"}};
+  GpuJob cluster(2, {"fit", "2"}, none);
+  cluster.start();
+  const std::string expected = digest_of("fit", 1);
+  for (const auto& [task, exit] : cluster.wait(120s)) {
+    EXPECT_EQ(line_of(exit.output, "sha256 "), expected) << exit.output;
+    EXPECT_NE(exit.output.find("gradients are summed on hosts: "), std::string::npos)
+        << exit.output;
+  }
+}
+
+TEST(GpuWorkersTest, AnElasticJobGoesOnWithTheBitsOfOneThatNobodyDisturbed) {
+  const test::TempFolder undisturbed;
+  const test::TempFolder folder;
+  GpuJob calm(2, {"loop", "2", undisturbed.path(), "elastic"});
+  calm.start();
+  const std::string expected = line_of(calm.wait(TaskId{"worker", 0}, 240s).output, "sha256 ");
+  ASSERT_NE(expected, "");
+
+  GpuJob cluster(2, {"loop", "2", folder.path(), "elastic"});
+  cluster.start();
+  const TaskId victim{"worker", 1};
+  ASSERT_TRUE(cluster.wait_for_output(victim, "\nstep 20")) << cluster.output(victim);
+  cluster.kill(victim);
+  const ProcessCluster::Exit exit = cluster.wait(TaskId{"worker", 0}, 240s);
+  EXPECT_EQ(exit.code, 0) << exit.output;
+  EXPECT_EQ(line_of(exit.output, "sha256 "), expected) << exit.output;
+}
+
+}  // namespace
+}  // namespace strata
