@@ -108,6 +108,7 @@ void Optimizer::Impl::make_card_reducer() {
 }
 
 void Optimizer::Impl::on_resize() {
+  settle();
   reducer_.reset();  // its thread may be in a call
   cards_.reset();
   shared_ = false;
@@ -125,8 +126,9 @@ void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_ste
   if (group_) make_exchange();  // now whole gradients are looked at
 }
 
-double Optimizer::Impl::loss_scale() const {
+double Optimizer::Impl::loss_scale() {
   if (dynamic_scale_) {
+    settle();
     const graph::NoTraceGuard read_now;  // the optimizer's own: a trace asks whether there is one
     return dynamic_scale_->value();
   }
@@ -273,18 +275,21 @@ at::Tensor Optimizer::scale_loss(const at::Tensor& loss) const {
   return at::mul(loss, impl_->loss_scale());
 }
 bool Optimizer::scales_dynamically() const { return impl_->scales_dynamically(); }
-void Optimizer::finalize_variable_values() { impl_->finalize_variable_values(); }
+void Optimizer::finalize_variable_values() {
+  impl_->settle();
+  impl_->finalize_variable_values();
+}
 std::vector<std::string> Optimizer::slot_names() const { return impl_->slot_names(); }
 
 int64_t Optimizer::iterations() const {
   strata::detail::note_host_effect("the number of steps so far is read");
-  return impl_->iterations_;
+  return impl_->finished();
 }
-void Optimizer::set_iterations(int64_t iterations) { impl_->iterations_ = iterations; }
+void Optimizer::set_iterations(int64_t iterations) { impl_->set_finished(iterations); }
 
 double Optimizer::learning_rate() const {
   strata::detail::note_host_effect("the learning rate is read");
-  return impl_->options_.learning_rate(impl_->iterations_);
+  return impl_->options_.learning_rate(impl_->finished());
 }
 bool Optimizer::follows_schedule() const { return !impl_->options_.learning_rate.is_constant(); }
 void Optimizer::set_learning_rate(double learning_rate) {
@@ -302,9 +307,13 @@ void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& parts)
 const std::vector<Variable>& Optimizer::variables() const { return impl_->variables_; }
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const {
   impl_->refresh();
+  impl_->settle();
   return impl_->slots();
 }
-void Optimizer::set_slot(size_t index, const at::Tensor& value) { impl_->set_slot(index, value); }
+void Optimizer::set_slot(size_t index, const at::Tensor& value) {
+  impl_->settle();
+  impl_->set_slot(index, value);
+}
 std::string_view Optimizer::name() const { return impl_->rule_->name(); }
 const tensor::UpdateRule& Optimizer::rule() const { return *impl_->rule_; }
 const OptimizerOptions& Optimizer::common_options() const { return impl_->options_; }

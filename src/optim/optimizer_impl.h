@@ -39,7 +39,9 @@ class Optimizer::Impl : public RunObserver,
   void exclude_from_weight_decay(const std::vector<std::string>& parts);
   void finalize_variable_values();
   void scale_dynamically(double initial_scale, int64_t growth_steps);
-  double loss_scale() const;
+  double loss_scale();
+  /// Learns, where only the cards know yet, whether the last step took place.
+  void settle();
 
   void on_run_begin(int local) override {
     if (cards_) cards_->begin(local);
@@ -54,8 +56,14 @@ class Optimizer::Impl : public RunObserver,
   double next_rate() const override { return options_.learning_rate(iterations_); }
   std::vector<StepNumbers> next_numbers(int64_t steps) const override;
   void advance(int64_t steps) override;
-  int64_t finished() const override { return iterations_; }
-  void set_finished(int64_t iterations) override { iterations_ = iterations; }
+  int64_t finished() override {
+    settle();
+    return iterations_;
+  }
+  void set_finished(int64_t iterations) override {
+    settle();
+    iterations_ = iterations;
+  }
   std::vector<std::pair<std::string, at::Tensor>> shipped_slots() const override { return slots(); }
   void set_shipped_slot(size_t index, const at::Tensor& value) override { set_slot(index, value); }
   void flush_shipped() override {
@@ -132,6 +140,11 @@ class Optimizer::Impl : public RunObserver,
   void reduce_by_ops(const std::vector<const Contribution*>& all);
   void reduce_at_home();
   void check_finite();
+  bool check_finite_on_gpu();
+  bool is_awaited() {
+    const MutexLock lock(awaited_mutex_);
+    return awaited_.has_value();
+  }
   void take_accumulated();
   void scale_by_norms();
   bool scale_by_norms_on_gpu();
@@ -145,6 +158,15 @@ class Optimizer::Impl : public RunObserver,
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;
+  /// A step of which the cards know whether its gradients were finite.
+  struct Awaited {
+    at::Tensor finite;  // pinned
+    tensor::StreamEvent known;
+    int64_t iterations = 0;  // before it
+    double carried = 0;
+  };
+  Mutex awaited_mutex_;
+  std::optional<Awaited> awaited_ STRATA_GUARDED_BY(awaited_mutex_);
   at::Tensor carried_;       // the rule's number; undefined if it has none
   double next_carried_ = 0;  // its value after this step
 

@@ -49,6 +49,10 @@ void StreamEvent::block(StreamWait wait, const c10::Stream& stream) const {
   if (!is_left_out(wait)) event_.block(stream);
 }
 
+void StreamEvent::wait_on_host(StreamWait wait) const {
+  if (!is_left_out(wait)) event_.synchronize();
+}
+
 void keep_for(StreamWait wait, const at::Tensor& tensor, const c10::Stream& stream) {
   if (is_left_out(wait)) return;
   c10::impl::VirtualGuardImpl(stream.device_type())

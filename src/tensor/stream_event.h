@@ -21,8 +21,9 @@ enum class StreamWait : uint8_t {
   kUpdateForSums,     ///< A replica's stream for the sums of the gradients.
   kReceiveForSums,    ///< Copies from other cards for what had their memory before.
   kSumForReceive,     ///< Sums on a card for the copies from others.
+  kHostForFinite,  ///< The host, in a step, for whether the gradients of the one before were finite.
 };
-inline constexpr int kNumStreamWaits = 6;
+inline constexpr int kNumStreamWaits = 7;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);
@@ -48,6 +49,8 @@ class StreamEvent {
   void record(const c10::Stream& stream) { event_.record(stream); }
   /// What is enqueued on `stream` from now on begins behind the event. The host goes on.
   void block(StreamWait wait, const c10::Stream& stream) const;
+  /// The calling thread goes on behind the event.
+  void wait_on_host(StreamWait wait) const;
   bool query() const { return event_.query(); }
 
  private:

@@ -92,7 +92,8 @@ TEST_F(NcclTransportTest, AnyOrderIsNcclsAllReduce) {
   fake_nccl_reset_counters();
   const auto values = random_values(5001);
   const at::Tensor expected = reduce_in_order(values, ReduceOp::kSum);
-  for (const at::Tensor& each : sum(cards, values)) EXPECT_TRUE(at::allclose(each, expected, 1e-5, 1e-5));
+  for (const at::Tensor& each : sum(cards, values))
+    EXPECT_TRUE(at::allclose(each, expected, 1e-5, 1e-5));
   EXPECT_EQ(fake_nccl_operations("AllReduce"),
             static_cast<unsigned long long>(test::emulated_gpu::num_devices()));
 }

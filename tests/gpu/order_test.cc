@@ -192,6 +192,26 @@ TEST_F(OrderTest, PinnedMemoryIsWrittenWhenTheHostHasWaited) {
   EXPECT_EQ(host[3].item<float>(), 1);
 }
 
+TEST_F(OrderTest, PinnedMemoryThatNobodyWaitedFor) {
+  at::Tensor host = at::zeros({64}, at::TensorOptions().pinned_memory(true));
+  host.copy_(values_, /*non_blocking=*/true);
+  EXPECT_TRUE(order_errors().empty());
+  host.reset();
+  ASSERT_EQ(order_errors().size(), 1U);
+  EXPECT_NE(order_errors()[0].find("the host has not waited for that"), std::string::npos);
+}
+
+TEST_F(OrderTest, AHostThatWaitsForTheLastLetsTheCardRunDry) {
+  const Counts before = counts();
+  const c10::Event event = event_on(kMain);
+  values_.add_(1);
+  event.synchronize();
+  EXPECT_EQ(counts().stalls, before.stalls);
+  event_on(kMain).synchronize();
+  EXPECT_EQ(counts().stalls, before.stalls + 1);
+  EXPECT_EQ(counts().host_waits, before.host_waits + 2);
+}
+
 TEST_F(OrderTest, PageableMemoryMakesACopySynchronous) {
   const at::Tensor host = at::full({64}, 3.0f);
   const Counts before = counts();

@@ -16,6 +16,7 @@
 #include "gpu/emulated/memory.h"
 #include "gpu/gpus.h"
 #include "parity/models.h"
+#include "strata/keras/dtype_policy.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/metrics.h"
@@ -95,14 +96,16 @@ struct Stops {
   friend bool operator==(const Stops&, const Stops&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Stops& stops) {
     return out << stops.host_waits << " waits of the host, " << stops.synchronous_copies
-               << " copies among them, " << stops.bytes_reserved << " new bytes, "
+               << " synchronous copies, " << stops.bytes_reserved << " new bytes, "
                << stops.pinned_blocks << " new pinned blocks";
   }
 };
 
-Stops stops_so_far() {
+/// A loss scale has the host wait once a step for one behind which the card has work: that counts
+/// where it has none.
+Stops stops_so_far(bool scales_loss) {
   const Counts work = counts();
-  return {work.host_waits, work.synchronous_copies,
+  return {scales_loss ? work.stalls : work.host_waits, work.synchronous_copies,
           static_cast<int64_t>(test::emulated_gpu::Memory::instance().bytes_reserved()),
           test::emulated_gpu::PinnedMemory::instance().blocks_reserved()};
 }
@@ -111,11 +114,15 @@ struct FitCase {
   std::string name;
   std::vector<std::string> devices;
   optimizers::AdamOptions adam = {};
+  bool mixed = false;  // float16, with a loss scale that finds its size
 
   friend std::ostream& operator<<(std::ostream& out, const FitCase& fit) { return out << fit.name; }
 };
 
-class GpuFitStopsTest : public testing::TestWithParam<FitCase> {};
+class GpuFitStopsTest : public testing::TestWithParam<FitCase> {
+ protected:
+  void TearDown() override { keras::set_dtype_policy("float32"); }
+};
 
 TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
   MirroredStrategy strategy({.devices = GetParam().devices});
@@ -130,9 +137,9 @@ TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
   });
   const auto rows = as_dataset(make_batches(Kind::kMlp, at::kFloat, 60, {16}));
   const auto stops_of = [&](int64_t batches) {
-    const Stops before = stops_so_far();
+    const Stops before = stops_so_far(GetParam().mixed);
     model.fit(rows.take(batches), {.epochs = 1, .verbose = 0});
-    const Stops after = stops_so_far();
+    const Stops after = stops_so_far(GetParam().mixed);
     return Stops{
         after.host_waits - before.host_waits, after.synchronous_copies - before.synchronous_copies,
         after.bytes_reserved - before.bytes_reserved, after.pinned_blocks - before.pinned_blocks};
@@ -147,7 +154,9 @@ INSTANTIATE_TEST_SUITE_P(
     , GpuFitStopsTest,
     testing::Values(FitCase{"OneCard", {"gpu:0"}}, FitCase{"TwoCards", {"gpu:0", "gpu:1"}},
                     FitCase{"ClippedByNorm", {"gpu:0"}, {.clipnorm = 0.5}},
-                    FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}}),
+                    FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}},
+                    FitCase{"MixedFloat16", {"gpu:0"}, {}, true},
+                    FitCase{"MixedFloat16OnTwoCards", {"gpu:0", "gpu:1"}, {}, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/sequential.h"
+#include "strata/optim/loss_scale_optimizer.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "tensor/stream_event.h"
 
@@ -26,7 +27,7 @@ std::vector<std::string> errors_of_training() {
     MirroredStrategy strategy;
     const keras::Model model = strategy.scope([] {
       keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"), layers::Dense(4)});
-      net.compile({.optimizer = optimizers::Adam(),
+      net.compile({.optimizer = optimizers::LossScaleOptimizer(optimizers::Adam()),
                    .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
       return net;
     });

@@ -102,6 +102,7 @@ TEST(GpuWorkersTest, AnyOrderIsNearTheFixedOneAndTheCpus) {
   const test::TempFolder folder;
   const auto weights = [&](const std::string& name, Environment environment) {
     environment["STRATA_TEST_WEIGHTS"] = folder.path() + "/" + name;
+    environment["STRATA_TEST_DROPOUT"] = "0";  // a card draws other numbers than a CPU
     digest_of("fit", 2, environment);
     return weights_in(folder.path() + "/" + name);
   };
@@ -110,8 +111,8 @@ TEST(GpuWorkersTest, AnyOrderIsNearTheFixedOneAndTheCpus) {
   const std::vector<double> cpus = weights("cpus", {{"STRATA_TEST_DEVICE", "cpu"}});
   ASSERT_FALSE(fixed.empty());
   EXPECT_NE(any, fixed);  // it is another order
-  EXPECT_LE(largest_difference(any, fixed), 1e-4);
-  EXPECT_LE(largest_difference(cpus, fixed), 1e-4);
+  EXPECT_LE(largest_difference(any, fixed), 1e-6);
+  EXPECT_LE(largest_difference(cpus, fixed), 1e-6);
   std::printf("largest difference: any order %.1e, CPUs %.1e\n", largest_difference(any, fixed),
               largest_difference(cpus, fixed));
 }

@@ -10,7 +10,7 @@
 // after each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was
 // measured, "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks
 // wrote. STRATA_TEST_DEVICE=gpu: the replicas have a GPU each; STRATA_TEST_ANY_ORDER: their sums are added
-// in any order. STRATA_TEST_WEIGHTS=FILE: fit writes the weights there, as float64.
+// in any order. STRATA_TEST_DROPOUT: its rate in fit, 0.2 without. STRATA_TEST_WEIGHTS=FILE: fit writes the weights there, as float64.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -103,11 +103,13 @@ struct Starts : callbacks::Callback {
 void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   keras::set_random_seed(1);
   const data::Mnist mnist = data::load_mnist();
-  const keras::Model model = strategy.scope([] {
+  const char* dropout = std::getenv("STRATA_TEST_DROPOUT");
+  const double rate = dropout != nullptr ? std::atof(dropout) : 0.2;
+  const keras::Model model = strategy.scope([&] {
     return keras::Sequential(
         keras::Input({28, 28, 1}),
         {layers::Conv2D(8, 3, {.strides = {2}, .activation = "relu"}), layers::BatchNormalization(),
-         layers::MaxPooling2D(2), layers::Flatten(), layers::Dropout(0.2), layers::Dense(10)});
+         layers::MaxPooling2D(2), layers::Flatten(), layers::Dropout(rate), layers::Dense(10)});
   });
   model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),

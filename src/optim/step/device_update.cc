@@ -6,6 +6,7 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -223,6 +224,31 @@ void DeviceUpdate::accumulate(const Step& step, int replica) {
 void DeviceUpdate::update(const Step& step, int replica) {
   if (!updates(replica)) return;
   const at::NoGradGuard no_grad;
+  if (!step.condition.defined()) return update_always(step, replica);
+  // The host does not know whether, so it is done and perhaps undone.
+  std::vector<at::Tensor> state = state_of(replica);
+  std::vector<at::Tensor> before;
+  for (const at::Tensor& each : state) before.push_back(each.clone());
+  update_always(step, replica);
+  const at::Tensor condition = step.condition.to(state[0].device());
+  for (size_t i = 0; i < state.size(); ++i) {
+    state[i].copy_(at::where(condition, state[i], before[i]));
+  }
+}
+
+/// What an update writes.
+std::vector<at::Tensor> DeviceUpdate::state_of(int replica) {
+  std::vector<at::Tensor> state;
+  for (tensor::Arena& slots : copy_of(replica).slots) state.push_back(slots.flat());
+  if (is_flat_) {
+    state.push_back(copy_of(replica).parameters);
+  } else {
+    for (size_t e = 0; e < entries_.size(); ++e) state.push_back(parameter(e, replica));
+  }
+  return state;
+}
+
+void DeviceUpdate::update_always(const Step& step, int replica) {
   Copy& copy = copy_of(replica);
   const auto modifiers = [&](size_t entry) {
     return tensor::UpdateModifiers{.gradient_scale = step.gradients[entry].scale,

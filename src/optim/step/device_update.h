@@ -42,6 +42,8 @@ class DeviceUpdate : public UpdatePass {
     std::vector<at::Tensor> gradient_of;            // by entry
   };
 
+  void update_always(const Step& step, int replica);
+  std::vector<at::Tensor> state_of(int replica);
   /// How many copies of a variable are updated.
   size_t num_copies() const;
   bool updates(int replica) const { return static_cast<size_t>(replica) < num_copies(); }

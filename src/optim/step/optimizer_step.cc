@@ -2,7 +2,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -206,6 +208,7 @@ void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
 }
 
 void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local_parts) {
+  settle();
   double weight = 0;
   bool may_share = false;
   std::vector<GradientSum> sums;  // over all processes
@@ -235,6 +238,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
                     .iteration = updates(),
                     .scalar_state = next_carried_};
     step.clear_accumulators = false;
+    step.condition.reset();
     step.average_rate = updates() == 0 ? 1 : 1 - options_.ema_momentum;
     step.overwrite_by_average =
         options_.use_ema && frequency > 0 && (updates() + 1) % frequency == 0;
@@ -368,6 +372,7 @@ void Optimizer::Impl::reduce_at_home() {
 /// With infinities or NaNs among the gradients the step does not take place, and the next has half
 /// the scale.
 void Optimizer::Impl::check_finite() {
+  if (check_finite_on_gpu()) return;
   double sum = 0;
   for (Part& part : parts_) {
     for (const double square : part.pass->squared_norms(part.step)) sum += square;
@@ -376,6 +381,42 @@ void Optimizer::Impl::check_finite() {
   if (finite_) return;
   dynamic_scale_->failed();
   for (Part& part : parts_) part.step.gradients.clear();
+}
+
+/// On GPUs the cards decide, and the host learns it in the next step, behind what that has enqueued
+/// by then. Until then it takes the step for one that has taken place.
+bool Optimizer::Impl::check_finite_on_gpu() {
+  if (accumulates() || options_.use_ema) return false;
+  at::Tensor sum;
+  for (Part& part : parts_) {
+    const at::Tensor norms = part.pass->squared_norms_on_gpu(part.step);
+    if (!norms.defined()) return false;
+    sum = sum.defined() ? sum + norms.sum() : norms.sum();
+  }
+  const at::Tensor finite = at::isfinite(sum);
+  for (Part& part : parts_) part.step.condition = finite;
+  const MutexLock lock(awaited_mutex_);
+  Awaited& awaited = awaited_.emplace();
+  awaited.finite = at::empty({}, at::TensorOptions(at::kBool).pinned_memory(true));
+  awaited.finite.copy_(finite, /*non_blocking=*/true);
+  awaited.known.record(tensor::current_stream(finite.device()));
+  awaited.iterations = iterations_;
+  if (carried_.defined()) awaited.carried = carried_.item<double>();
+  return true;
+}
+
+void Optimizer::Impl::settle() {
+  const MutexLock lock(awaited_mutex_);
+  if (!awaited_) return;
+  awaited_->known.wait_on_host(tensor::StreamWait::kHostForFinite);
+  if (awaited_->finite.item<bool>()) {
+    dynamic_scale_->succeeded();
+  } else {
+    dynamic_scale_->failed();
+    iterations_ = awaited_->iterations;
+    if (carried_.defined()) carried_.fill_(awaited_->carried);
+  }
+  awaited_.reset();
 }
 
 /// The gradients of this step become the accumulators, in which they are.
@@ -463,7 +504,7 @@ void Optimizer::Impl::finish_step() {
     part.pass->end_step();
   }
   if (carried_.defined() && updates_now_) carried_.fill_(next_carried_);
-  if (dynamic_scale_) dynamic_scale_->succeeded();
+  if (dynamic_scale_ && !is_awaited()) dynamic_scale_->succeeded();
   ++iterations_;
   if (accumulates()) return;
   for (const Part& part : parts_) iterations_ = part.pass->updates().value_or(iterations_);

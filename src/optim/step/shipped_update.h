@@ -34,7 +34,7 @@ class STRATA_API ShippedUpdate : public graph::HostSubject {
   virtual std::vector<StepNumbers> next_numbers(int64_t steps) const = 0;
   /// Counts `steps` steps, which were made elsewhere, with what the rule keeps beside its slots.
   virtual void advance(int64_t steps) = 0;
-  virtual int64_t finished() const = 0;  ///< Optimizer::iterations.
+  virtual int64_t finished() = 0;  ///< Optimizer::iterations.
   virtual void set_finished(int64_t iterations) = 0;
   virtual std::vector<std::pair<std::string, at::Tensor>> shipped_slots() const = 0;
   virtual void set_shipped_slot(size_t index, const at::Tensor& value) = 0;  ///< Outside `run`.

@@ -54,7 +54,9 @@ struct Step {
   double weight = 0;  ///< Of all replicas' examples; gradients are divided by it.
   std::vector<EntryGradient> gradients;  ///< By entry.
   bool clear_accumulators = false;       ///< The gradients are the accumulators'; then start anew.
-  double average_rate = 0;               ///< How much of the new weights enters their average.
+  /// Whether the update takes place, `[]`, bool, on a GPU; undefined: it does.
+  at::Tensor condition = {};
+  double average_rate = 0;  ///< How much of the new weights enters their average.
   bool overwrite_by_average = false;
 };
 
@@ -110,7 +112,7 @@ class UpdatePass {
 
   /// The same as a tensor of them on the GPU of the first replica, `[entries]`, float64, for which
   /// the host does not wait. Undefined: the gradients are on no GPU. Such a pass multiplies by
-  /// `EntryGradient::factor`.
+  /// `EntryGradient::factor`, and updates by `Step::condition`.
   virtual at::Tensor squared_norms_on_gpu(Step& step) {
     static_cast<void>(step);
     return {};

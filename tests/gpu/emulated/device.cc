@@ -28,6 +28,7 @@ thread_local std::array<c10::StreamId, kMostDevices> this_threads_streams = {};
 std::atomic<int64_t> launches{0};
 std::atomic<int64_t> host_waits{0};
 std::atomic<int64_t> synchronous_copies{0};
+std::atomic<int64_t> stalls{0};
 std::atomic<c10::StreamId> next_pool_stream{0};
 std::atomic<c10::StreamId> next_own_stream{kPoolStreams};
 
@@ -144,8 +145,10 @@ struct DeviceGuardImpl final : c10::impl::DeviceGuardImplInterface {
     host_waits_for(stream);
   }
   void synchronizeEvent(void* event) const override {
-    detail::count_host_wait();
-    if (event != nullptr) host_waits_for(*static_cast<Event*>(event));
+    if (event == nullptr) return;
+    const Event& point = *static_cast<Event*>(event);
+    detail::count_host_wait(is_last(point));
+    host_waits_for(point);
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     detail::count_host_wait();
@@ -185,7 +188,9 @@ c10::Stream current_stream(c10::DeviceIndex device) {
   return stream_of(device, this_threads_streams.at(static_cast<size_t>(device)));
 }
 
-Counts counts() { return {launches.load(), host_waits.load(), synchronous_copies.load()}; }
+Counts counts() {
+  return {launches.load(), host_waits.load(), synchronous_copies.load(), stalls.load()};
+}
 
 at::Generator draws_of(at::Generator generator) {
   const std::lock_guard lock(generator.mutex());
@@ -210,10 +215,11 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 
 namespace detail {
 void count_launch() { launches.fetch_add(1, std::memory_order_relaxed); }
-void count_host_wait() {
+void count_host_wait(bool stalls) {
   static const bool tell = std::getenv("STRATA_EMULATED_GPU_WAITS") != nullptr;
   if (tell) std::fprintf(stderr, "the host waits%s\n", calling_place().c_str());
   host_waits.fetch_add(1, std::memory_order_relaxed);
+  if (stalls) emulated_gpu::stalls.fetch_add(1, std::memory_order_relaxed);
 }
 void count_synchronous_copy() {
   count_host_wait();

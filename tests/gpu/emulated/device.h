@@ -34,6 +34,7 @@ struct Counts {
   /// that it did not ask to be asynchronous, or from memory that is not pinned.
   int64_t host_waits = 0;
   int64_t synchronous_copies = 0;  ///< Of these: copies between the host and a device.
+  int64_t stalls = 0;  ///< Of these: for the last that a stream had to do, so that it ran dry.
 };
 Counts counts();
 
@@ -46,7 +47,7 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 
 namespace detail {
 void count_launch();
-void count_host_wait();
+void count_host_wait(bool stalls = true);
 void count_synchronous_copy();
 }  // namespace detail
 

@@ -251,7 +251,9 @@ c10::DeleterFnPtr PinnedMemory::raw_deleter() const {
   return [](void* address) {
     Blocks& blocks = *instance().blocks_;
     const std::lock_guard lock(blocks.mutex);
-    blocks.all.at(static_cast<const char*>(address)).used = false;
+    Blocks::Block& block = blocks.all.at(static_cast<const char*>(address));
+    take_back_pinned({static_cast<const char*>(address), block.length});
+    block.used = false;
   };
 }
 

@@ -129,9 +129,10 @@ class Order {
 
   Event record_event(const c10::Stream& stream) {
     const std::lock_guard lock(mutex_);
-    Timeline& timeline = timelines_[timeline_of(stream)];
+    const size_t index = timeline_of(stream);
+    Timeline& timeline = timelines_[index];
     join(timeline.clock, timelines_[kHost].clock);
-    return {timeline.clock, std::max(timeline.ready, timelines_[kHost].ready)};
+    return {timeline.clock, std::max(timeline.ready, timelines_[kHost].ready), index};
   }
 
   void wait_event(const c10::Stream& stream, const Event& event) {
@@ -139,6 +140,25 @@ class Order {
     Timeline& timeline = timelines_[timeline_of(stream)];
     join(timeline.clock, event.clock);
     timeline.ready = std::max(timeline.ready, event.seconds);
+  }
+
+  bool is_last(const Event& event) {
+    const std::lock_guard lock(mutex_);
+    const Clock& now = timelines_[event.timeline].clock;
+    const auto count = [&](const Clock& clock) {
+      return event.timeline < clock.size() ? clock[event.timeline] : 0;
+    };
+    return count(now) == count(event.clock);
+  }
+
+  void take_back_pinned(const Bytes& bytes) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(pinned_writes_, [&](const PinnedWrite& write) {
+      if (!overlap(write.bytes, bytes)) return false;
+      errors_.push_back(str_cat("pinned memory that\n  ", describe(*write.work.operation),
+                                "\n  writes was freed, and the host has not waited for that"));
+      return true;
+    });
   }
 
   void host_waits_for(const Event& event) {
@@ -458,6 +478,8 @@ void wait_event(const c10::Stream& stream, const Event& event) {
   Order::instance().wait_event(stream, event);
 }
 
+bool is_last(const Event& event) { return Order::instance().is_last(event); }
+
 void host_waits_for(const Event& event) { Order::instance().host_waits_for(event); }
 
 void host_waits_for(const c10::Stream& stream) {
@@ -500,6 +522,8 @@ void reads_pinned(const Work& work, const Bytes& bytes) {
 void writes_pinned(const Work& work, const Bytes& bytes, std::function<void()> arrive) {
   Order::instance().writes_pinned(work, bytes, std::move(arrive));
 }
+
+void take_back_pinned(const Bytes& bytes) { Order::instance().take_back_pinned(bytes); }
 
 void check_pinned() { Order::instance().check_pinned(); }
 

@@ -52,6 +52,7 @@ struct Work {
 struct Event {
   Clock clock;
   double seconds = 0;  ///< In modelled time.
+  size_t timeline = 0;
 };
 
 /// Enqueues work. Returns when it may run: what comes before it and moves its data later is done.
@@ -63,6 +64,9 @@ void also_writes(const Work& work, const Bytes& bytes);
 
 Event record_event(const c10::Stream& stream);
 void wait_event(const c10::Stream& stream, const Event& event);
+/// Whether its stream has nothing else to do when the event comes: a host that waits for it lets the
+/// card run dry.
+bool is_last(const Event& event);
 /// The host knows that it is done.
 void host_waits_for(const Event& event);
 void host_waits_for(const c10::Stream& stream);
@@ -100,6 +104,8 @@ void hand_out_pinned(const Bytes& bytes);
 /// @{
 void reads_pinned(const Work& work, const Bytes& bytes);
 void writes_pinned(const Work& work, const Bytes& bytes, std::function<void()> arrive);
+/// An error (order_errors) where the host has not waited for what a copy writes there.
+void take_back_pinned(const Bytes& bytes);
 /// @throws c10::Error  The host has written what a copy reads that it has not waited for.
 void check_pinned();
 /// @}
