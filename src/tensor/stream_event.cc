@@ -13,8 +13,8 @@ namespace strata::tensor {
 namespace {
 
 constexpr std::array<std::string_view, kNumStreamWaits> kNames = {
-    "step_for_batch",  "allocator_for_step", "sum_for_gradients",
-    "update_for_sums", "receive_for_sums",   "sum_for_receive",
+    "step_for_batch",   "allocator_for_step", "sum_for_gradients", "update_for_sums",
+    "receive_for_sums", "sum_for_receive",    "host_for_finite",
 };
 
 constexpr int kNone = -1;

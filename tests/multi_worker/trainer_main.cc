@@ -10,7 +10,7 @@
 // after each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was
 // measured, "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks
 // wrote. STRATA_TEST_DEVICE=gpu: the replicas have a GPU each; STRATA_TEST_ANY_ORDER: their sums are added
-// in any order. STRATA_TEST_DROPOUT: its rate in fit, 0.2 without. STRATA_TEST_WEIGHTS=FILE: fit writes the weights there, as float64.
+// in any order. STRATA_TEST_TIMEOUT_MS: of a collective. STRATA_TEST_DROPOUT: its rate in fit, 0.2 without. STRATA_TEST_WEIGHTS=FILE: fit writes the weights there, as float64.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -281,6 +281,9 @@ int main(int argc, char** argv) {
     }
     if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
       options.communication_options.implementation = implementation;
+    }
+    if (const char* timeout = std::getenv("STRATA_TEST_TIMEOUT_MS")) {
+      options.communication_options.timeout = std::chrono::milliseconds(std::atoi(timeout));
     }
     if (std::getenv("STRATA_TEST_ANY_ORDER") != nullptr) {
       options.communication_options.order = collective::Order::kAny;

@@ -317,9 +317,12 @@ void copy_across(at::Tensor& self, const at::Tensor& source, bool non_blocking) 
   } else if (is_asynchronous) {
     // The host sees nothing of it before it has waited.
     std::memset(const_cast<char*>(pinned[0].begin), 0xff, pinned[0].size);
-    writes_pinned(launch.work(), pinned[0], [to = self, value = on_host(source).clone()] {
-      at::Tensor target = to;
-      target.copy_(value);
+    // It keeps the memory's address alone: that its owner frees it meanwhile is to be seen.
+    const at::Tensor target = at::from_blob(self.mutable_data_ptr(), self.sizes(), self.strides(),
+                                            at::TensorOptions().dtype(self.dtype()));
+    writes_pinned(launch.work(), pinned[0], [target, value = on_host(source).clone()] {
+      at::Tensor to = target;
+      to.copy_(value);
     });
   } else {
     self.copy_(on_host(source));
