@@ -20,6 +20,14 @@
 
 namespace strata::optimizers {
 
+/// A step on GPUs of which only the cards know whether its gradients were finite.
+struct AwaitedStep {
+  at::Tensor finite;  ///< Pinned.
+  tensor::StreamEvent known;
+  int64_t iterations = 0;  ///< Before it.
+  double carried = 0;
+};
+
 /// What is behind an Optimizer: options, variables and state in optimizer.cc, a step in
 /// optimizer_step.cc.
 class Optimizer::Impl : public RunObserver,
@@ -158,15 +166,8 @@ class Optimizer::Impl : public RunObserver,
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;
-  /// A step of which the cards know whether its gradients were finite.
-  struct Awaited {
-    at::Tensor finite;  // pinned
-    tensor::StreamEvent known;
-    int64_t iterations = 0;  // before it
-    double carried = 0;
-  };
   Mutex awaited_mutex_;
-  std::optional<Awaited> awaited_ STRATA_GUARDED_BY(awaited_mutex_);
+  std::optional<AwaitedStep> awaited_ STRATA_GUARDED_BY(awaited_mutex_);
   at::Tensor carried_;       // the rule's number; undefined if it has none
   double next_carried_ = 0;  // its value after this step
 

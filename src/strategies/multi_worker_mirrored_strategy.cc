@@ -153,6 +153,7 @@ Status MultiWorkerMirroredStrategy::do_step_failed(const Status& status, const s
   const collective::Communicator& communicator = *group().communicator();
   cluster::Server& server = *workers_->server();
   if (communicator.has_failed() || !server.status().ok()) return status;  // the first failure stays
+  if (has_failed_cards()) return status;                                  // no fault of the program
   const std::string what = str_cat(" threw ", when, ": ", first_line(status.message()));
   if (!communicator.shares_memory()) server.abort("it" + what);  // before connections break
   return Status(ErrorCode::kAborted, server.task().to_string() + what);
@@ -222,7 +223,7 @@ bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
   constexpr std::chrono::seconds kPatience{5};
   if (!server.transport().wait_until([&] { return failed.stop_requested(); },
                                      wire::Deadline::after(kPatience))) {
-    return false;
+    return recover_cards(error);
   }
   if (server.status().code() != ErrorCode::kUnavailable) return false;
   STRATA_LOG(kWarning) << "[" << kStrategyName << "] " << server.status().message()
@@ -230,6 +231,22 @@ bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
   regroup();
   STRATA_LOG(kWarning) << "[" << kStrategyName << "] now " << describe();
   return true;
+}
+
+/// Nobody is lost, and NCCL has failed: all go on with new communicators, from their last checkpoint.
+bool MultiWorkerMirroredStrategy::recover_cards(const Error& error) {
+  if (!has_failed_cards()) return false;
+  STRATA_LOG(kWarning) << "[" << kStrategyName << "] " << error.what()
+                       << "; all workers go on with new communicators";
+  group().mend();
+  return true;
+}
+
+bool MultiWorkerMirroredStrategy::has_failed_cards() const {
+  const auto& cards = group().options().cards;
+  if (!cards) return false;
+  const ErrorCode code = cards->status().code();
+  return code == ErrorCode::kUnavailable || code == ErrorCode::kDeadlineExceeded;
 }
 
 std::string MultiWorkerMirroredStrategy::describe() const {

@@ -17,6 +17,11 @@ constexpr std::array<std::string_view, kNumStreamWaits> kNames = {
     "receive_for_sums", "sum_for_receive",    "host_for_finite",
 };
 
+struct SideStreams {
+  Mutex mutex;
+  std::map<std::pair<c10::DeviceIndex, SideWork>, c10::Stream> streams STRATA_GUARDED_BY(mutex);
+};
+
 constexpr int kNone = -1;
 std::atomic<int> left_out{kNone};
 
@@ -33,14 +38,13 @@ c10::Stream current_stream(c10::Device device) {
 }
 
 c10::Stream side_stream(c10::Device device, SideWork work) {
-  static Mutex mutex;
-  static std::map<std::pair<c10::DeviceIndex, SideWork>, c10::Stream> streams;
-  const MutexLock lock(mutex);
+  static SideStreams all;
+  const MutexLock lock(all.mutex);
   const std::pair key(device.index(), work);
-  auto stream = streams.find(key);
-  if (stream == streams.end()) {
+  auto stream = all.streams.find(key);
+  if (stream == all.streams.end()) {
     const c10::impl::VirtualGuardImpl guard(device.type());
-    stream = streams.emplace(key, guard.getStreamFromGlobalPool(device)).first;
+    stream = all.streams.emplace(key, guard.getStreamFromGlobalPool(device)).first;
   }
   return stream->second;
 }

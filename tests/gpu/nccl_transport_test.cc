@@ -57,14 +57,22 @@ class NcclTransportTest : public testing::Test {
       values.push_back(
           here[i].to(cards.devices()[i]));  // which waits, so that it is ready anywhere
     }
-    cards.all_reduce(values, ReduceOp::kSum, "a test");
-    std::vector<at::Tensor> sums;
-    for (size_t i = 0; i < values.size(); ++i) {
-      c10::Event done(c10::kCUDA);
-      done.record(cards.streams()[i]);
-      done.block(tensor::current_stream(cards.devices()[i]));
-      sums.push_back(values[i].cpu());
+    const auto wait_for_sums = [&] {
+      for (size_t i = 0; i < values.size(); ++i) {
+        c10::Event done(c10::kCUDA);
+        done.record(cards.streams()[i]);
+        done.block(tensor::current_stream(cards.devices()[i]));
+      }
+    };
+    try {
+      cards.all_reduce(values, ReduceOp::kSum, "a test");
+    } catch (...) {
+      wait_for_sums();  // of what was enqueued, before the memory is free
+      throw;
     }
+    wait_for_sums();
+    std::vector<at::Tensor> sums;
+    for (const at::Tensor& value : values) sums.push_back(value.cpu());
     return sums;
   }
 

@@ -35,6 +35,7 @@ const std::map<std::string, std::string>& files_with_reasons() {
       {"runtime/replicated.cc", "compares addresses, and reads no memory"},
       {"runtime/step_summary.cc", "numbers for a file"},
       {"strategies/standalone/tensor_transfer.cc", "bytes for other processes"},
+      {"tensor/stream_event.cc", "tells the allocator who uses memory, and reads none"},
       {"tensor/fingerprint.cc", "a hash of weights, between steps"},
   };
   return reasons;

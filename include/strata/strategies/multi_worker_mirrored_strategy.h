@@ -112,6 +112,8 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy, public ClientSes
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
   bool do_recover(const Error& error) override;
+  bool recover_cards(const Error& error);
+  bool has_failed_cards() const;
   Status do_step_failed(const Status& status, const std::string& when) override;
   void do_mend() override;
   void do_refresh() override;

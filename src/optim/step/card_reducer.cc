@@ -146,10 +146,13 @@ void CardReducer::copy_to_bucket(int local, size_t b) {
 }
 
 void CardReducer::sum_what_is_complete() {
-  const auto is_complete = [&](const std::vector<Share>& of_replica) {
-    return of_replica[next_].complete;
-  };
-  while (next_ < buckets_.size() && std::ranges::all_of(shares_, is_complete)) enqueue_sum(next_++);
+  for (; next_ < buckets_.size(); ++next_) {
+    const auto is_complete = [bucket = next_](const std::vector<Share>& of_replica) {
+      return of_replica[bucket].complete;
+    };
+    if (!std::ranges::all_of(shares_, is_complete)) return;
+    enqueue_sum(next_);
+  }
 }
 
 void CardReducer::enqueue_sum(size_t b) {

@@ -396,7 +396,7 @@ bool Optimizer::Impl::check_finite_on_gpu() {
   const at::Tensor finite = at::isfinite(sum);
   for (Part& part : parts_) part.step.condition = finite;
   const MutexLock lock(awaited_mutex_);
-  Awaited& awaited = awaited_.emplace();
+  AwaitedStep& awaited = awaited_.emplace();
   awaited.finite = at::empty({}, at::TensorOptions(at::kBool).pinned_memory(true));
   awaited.finite.copy_(finite, /*non_blocking=*/true);
   awaited.known.record(tensor::current_stream(finite.device()));
