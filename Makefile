@@ -12,13 +12,14 @@ DEMO_ARGS ?=
 # make soak SECONDS=3600, make fuzz SECONDS=3600
 SECONDS ?= 600
 
-.PHONY: help demo build test soak fuzz fuzz-build bench format tidy thread-safety install package docs clean bootstrap
+.PHONY: help demo build test check-cuda soak fuzz fuzz-build bench format tidy thread-safety install package docs clean bootstrap
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo      train MNIST with MirroredStrategy on this machine, and print the test accuracy'
 	@echo 'make build     build into $(BUILD); the command is $(BUILD)/strata'
 	@echo 'make test      build, and run every test that this machine can run'
+	@echo 'make check-cuda   install libtorch with CUDA, build for GPUs, and start programs: they run, or say what is missing'
 	@echo 'make soak      run the tests again and again in shuffled order for SECONDS=$(SECONDS)'
 	@echo 'make fuzz      give every parser and message random bytes for SECONDS=$(SECONDS) (clang), and count them'
 	@echo 'make bench     install the peers, and run the side-by-side benchmarks'
@@ -30,7 +31,7 @@ help:
 	@echo 'PRESET=dev|asan|tsan|cuda chooses another preset, JOBS=n the number of compilers at a time.'
 
 bootstrap:
-	@scripts/bootstrap.sh
+	@scripts/bootstrap.sh $(filter cuda,$(PRESET))
 
 # Order-only: bootstrap runs every time and says nothing when nothing is missing.
 $(BUILD)/build.ninja: CMakePresets.json | bootstrap
@@ -47,6 +48,9 @@ demo: bootstrap $(BUILD)/build.ninja
 # One test more than compilers: tests of several processes wait for much of their time.
 test: build
 	ctest --preset $(PRESET) -j $$(($(JOBS) + 1)) $(CTEST_ARGS)
+
+check-cuda:
+	@JOBS=$(JOBS) scripts/check_cuda.sh
 
 soak: build fuzz-build
 	scripts/soak.sh $(BUILD) $(SECONDS)

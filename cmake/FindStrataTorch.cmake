@@ -4,13 +4,14 @@
 # Places, in this order:
 #   1. -DTORCH_ROOT=DIR (or the environment variable): the folder that holds include/ and lib/, or its parent;
 #   2. a `torch` that python3 can import;
-#   3. the user's cache folder, ${XDG_CACHE_HOME:-~/.cache}/strata/engine/torch-*, which scripts/bootstrap.sh fills.
+#   3. the user's cache folder, ${XDG_CACHE_HOME:-~/.cache}/strata/engine, which scripts/bootstrap.sh fills: torch-*-cuda with
+#      STRATA_CUDA=ON, else the others.
 #
-# Result: StrataTorch_FOUND, StrataTorch_VERSION, StrataTorch_ROOT, and the imported targets
-#   strata::torch   what to link; its headers are system headers
-#   strata::cuda    only with STRATA_CUDA=ON: CUDA's headers and runtime, for code that calls CUDA itself
+# Result: StrataTorch_FOUND, StrataTorch_VERSION, StrataTorch_ROOT, and the imported target strata::torch, which is what to
+# link; its headers are system headers.
 # Set STRATA_TORCH_SERIES=2.15, say, before the call to take no other: libraries that are built with one series do not link
-# with another. Set STRATA_CUDA=ON before the call for the CUDA part (torch_cuda, c10_cuda and CUDA's headers; no nvcc).
+# with another. Set STRATA_CUDA=ON before the call to link libtorch's CUDA part too (torch_cuda, c10_cuda): nothing is compiled
+# for it, so neither nvcc nor CUDA's headers are needed.
 #
 # `cmake [-DTORCH_ROOT=DIR] [-DSTRATA_CUDA=ON] -P FindStrataTorch.cmake` prints the engine's folder, and fails if it finds none.
 
@@ -83,7 +84,12 @@ function(_strata_find_engine out_root out_version out_why)
       set(cache "$ENV{XDG_CACHE_HOME}")
     endif()
     file(GLOB cached "${cache}/strata/engine/torch-*")
-    list(FILTER cached EXCLUDE REGEX "\\.partial")
+    # The full engine is for builds that want CUDA: 4 GB of libraries to load, and other tests.
+    if(STRATA_CUDA)
+      list(FILTER cached INCLUDE REGEX "-cuda$")
+    else()
+      list(FILTER cached EXCLUDE REGEX "-cuda$")
+    endif()
     list(SORT cached COMPARE NATURAL ORDER DESCENDING)
     list(APPEND candidates ${cached})
   endif()
@@ -130,33 +136,6 @@ if(StrataTorch_FOUND AND NOT TARGET strata::torch)
   endforeach()
 
   if(STRATA_CUDA)
-    # The CUDA headers come from the nvidia wheels beside torch, or from a toolkit.
-    file(GLOB _cuda_candidates "${StrataTorch_ROOT}/../nvidia/cu1[0-9]/include" "${StrataTorch_ROOT}/../nvidia/cuda_runtime/include")
-    find_path(STRATA_CUDA_INCLUDE cuda_runtime_api.h
-              HINTS ${_cuda_candidates} PATHS /usr/local/cuda/include "$ENV{CUDA_HOME}/include")
-    find_library(STRATA_CUDART NAMES cudart libcudart.so.13 libcudart.so.12
-                 HINTS "${STRATA_CUDA_INCLUDE}/../lib" "${STRATA_CUDA_INCLUDE}/../lib64")
-    mark_as_advanced(STRATA_CUDA_INCLUDE STRATA_CUDART)
-    if(NOT STRATA_CUDA_INCLUDE OR NOT STRATA_CUDART)
-      message(FATAL_ERROR "STRATA_CUDA=ON: CUDA's headers or libcudart are missing beside ${StrataTorch_ROOT}; "
-                          "install torch with its dependencies (pip install torch), or set STRATA_CUDA_INCLUDE and STRATA_CUDART")
-    endif()
-    set(_cuda_includes "${STRATA_CUDA_INCLUDE}")
-    # The runtime's wheel leaves out crt/, which its headers include; in a full install triton carries it.
-    if(NOT EXISTS "${STRATA_CUDA_INCLUDE}/crt/host_defines.h")
-      find_path(STRATA_CUDA_CRT_INCLUDE crt/host_defines.h
-                HINTS "${StrataTorch_ROOT}/../triton/backends/nvidia/include" PATHS /usr/local/cuda/include)
-      mark_as_advanced(STRATA_CUDA_CRT_INCLUDE)
-      if(NOT STRATA_CUDA_CRT_INCLUDE)
-        message(FATAL_ERROR "STRATA_CUDA=ON: crt/host_defines.h is missing beside ${StrataTorch_ROOT}; "
-                            "pip install nvidia-cuda-crt (or triton, or a CUDA toolkit)")
-      endif()
-      list(APPEND _cuda_includes "${STRATA_CUDA_CRT_INCLUDE}")
-    endif()
-    add_library(strata::cuda INTERFACE IMPORTED)
-    set_target_properties(strata::cuda PROPERTIES
-      INTERFACE_INCLUDE_DIRECTORIES "${_cuda_includes}"
-      INTERFACE_LINK_LIBRARIES "${STRATA_CUDART}")
     foreach(_library c10_cuda torch_cuda)
       add_library(strata::${_library} SHARED IMPORTED)
       set_target_properties(strata::${_library} PROPERTIES

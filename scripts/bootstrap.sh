@@ -2,11 +2,12 @@
 # Installs what building strata needs and this machine lacks: Debian packages, then the engine (libtorch 2.15, from
 # PyPI's torch wheel, into the user's cache folder; see DESIGN.md, 3.1). Prints nothing when nothing is missing.
 #
-#   scripts/bootstrap.sh [clang | fuzz]   also clang (for the preset thread-safety), or clang and its libFuzzer (fuzz)
+#   scripts/bootstrap.sh [clang | fuzz | cuda]   also clang (for the preset thread-safety), or clang and its libFuzzer (fuzz);
+#                                                the engine with its CUDA part (2.7 GB to download), for the preset cuda
 #
 #   STRATA_NO_APT=1     leave Debian packages alone; say what is missing
 #   TORCH_ROOT=DIR      use the libtorch in DIR
-#   STRATA_WHEELS=DIR   take the wheels of scripts/engine.txt from DIR instead of PyPI
+#   STRATA_WHEELS=DIR   take the wheels of scripts/engine.txt (engine_cuda.txt) from DIR instead of PyPI
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -95,7 +96,11 @@ if [ "$(printf '%s\n' 3.25 "$cmake_version" | sort -V | head -n 1)" != 3.25 ]; t
   die "CMake is $cmake_version; strata needs 3.25 or newer (pip install cmake has it)"
 fi
 
-find_engine() { cmake ${TORCH_ROOT:+-DTORCH_ROOT="$TORCH_ROOT"} -P cmake/FindStrataTorch.cmake; }
+cuda=()
+[ "${1:-}" != cuda ] || cuda=(--cuda)
+find_engine() {
+  cmake ${TORCH_ROOT:+-DTORCH_ROOT="$TORCH_ROOT"} ${cuda:+-DSTRATA_CUDA=ON} -P cmake/FindStrataTorch.cmake
+}
 
 if engine_error=$(find_engine 2>&1 >/dev/null); then
   exit 0
@@ -107,5 +112,5 @@ have python3 && python3 -m pip --version >/dev/null 2>&1 || {
     apt_install python3-pip || die "apt-get could not install python3-pip"
   fi
 }
-scripts/install_engine.sh >/dev/null
+scripts/install_engine.sh "${cuda[@]}" >/dev/null
 find_engine >/dev/null

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/why_no_gpu.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/runtime/devices.h"
@@ -59,8 +60,7 @@ std::vector<SystemSpec> systems(const BenchOptions& options, const std::string& 
 int run_gpu_suite(const BenchOptions& options) {
   const std::vector<std::string> names = chosen_cases(options, "gpu", kCases);
   STRATA_CHECK(!list_physical_devices("GPU").empty(), kUnavailable,
-               "[strata bench] gpu: libtorch sees no GPU; expected a CUDA build (make "
-               "PRESET=cuda) on a machine with a GPU and its driver");
+               "[strata bench] gpu: libtorch sees no GPU: ", detail::why_no_gpu());
   for (const std::string& name : names) {
     const BenchWorkspace workspace;
     const fs::path data = workspace.path() / "data";

@@ -64,22 +64,36 @@ std::vector<int> cores_by_place() {
   return cores;
 }
 
-std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int shares) {
+std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int shares,
+                                          const std::vector<std::vector<int>>& near) {
   std::vector<std::vector<int>> parts(static_cast<size_t>(shares));
   const size_t least = cores.size() / parts.size();
   if (least == 0) return parts;
-  size_t larger = cores.size() % parts.size();
-  auto next = cores.begin();
-  for (auto& part : parts) {
-    const size_t size = least + (larger > 0 ? 1 : 0);
-    if (larger > 0) --larger;
-    part.assign(next, next + static_cast<std::ptrdiff_t>(size));
-    next += static_cast<std::ptrdiff_t>(size);
+  const size_t larger = cores.size() % parts.size();
+  std::vector<int> free = cores;
+  // Takes from the first free ones that `fits` takes, until the part has its size.
+  const auto fill = [&](size_t i, const auto& fits) {
+    const size_t size = least + (i < larger ? 1 : 0);
+    std::erase_if(free, [&](int core) {
+      if (parts[i].size() == size || !fits(core)) return false;
+      parts[i].push_back(core);
+      return true;
+    });
+  };
+  std::vector<size_t> choosers;
+  for (size_t i = 0; i < near.size(); ++i) {
+    if (!near[i].empty()) choosers.push_back(i);
   }
+  std::ranges::stable_sort(choosers, {}, [&](size_t i) { return near[i].size(); });
+  for (const size_t i : choosers) {
+    fill(i, [&](int core) { return std::ranges::find(near[i], core) != near[i].end(); });
+  }
+  for (size_t i = 0; i < parts.size(); ++i) fill(i, [](int) { return true; });
   return parts;
 }
 
-std::vector<std::vector<int>> divide(const std::vector<std::vector<int>>& allowed) {
+std::vector<std::vector<int>> divide(const std::vector<std::vector<int>>& allowed,
+                                     const std::vector<std::vector<int>>& near) {
   std::vector<std::vector<int>> parts(allowed.size());
   std::vector<bool> done(allowed.size());
   for (size_t first = 0; first < allowed.size(); ++first) {
@@ -100,7 +114,11 @@ std::vector<std::vector<int>> divide(const std::vector<std::vector<int>>& allowe
       take_in_turn(allowed, together, parts);
       continue;
     }
-    auto shares = share_cores(allowed[first], static_cast<int>(together.size()));
+    std::vector<std::vector<int>> wishes;
+    for (const size_t each : together) {
+      if (!near.empty()) wishes.push_back(near[each]);
+    }
+    auto shares = share_cores(allowed[first], static_cast<int>(together.size()), wishes);
     for (size_t i = 0; i < together.size(); ++i) parts[together[i]] = std::move(shares[i]);
   }
   return parts;

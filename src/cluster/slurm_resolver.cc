@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "cluster/most_tasks.h"
-#include "cluster/split.h"
+#include "core/host_topology.h"
 #include "strata/core/error.h"
 
 namespace strata::cluster {
@@ -76,20 +76,36 @@ struct Gpus {
   std::optional<std::vector<std::string>> visible;
 };
 
+// What srun --gpus-per-task asked for, "2" or "h100:2"; nullopt: nothing, or what this does not read.
+std::optional<int> gpus_per_task(const Environment& environment) {
+  const std::string text = environment.get("SLURM_GPUS_PER_TASK").value_or("");
+  const std::string number = text.substr(text.rfind(':') + 1);
+  constexpr size_t kMostDigits = 5;
+  if (number.empty() || number.size() > kMostDigits ||
+      number.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  return std::stoi(number);
+}
+
 Gpus gpus_of(const SlurmOptions& options, const Environment& environment, int most_tasks,
              int local) {
   std::vector<std::string> seen;
-  if (const auto list = environment.get("CUDA_VISIBLE_DEVICES")) seen = split(*list, ',');
+  if (const auto list = environment.get("CUDA_VISIBLE_DEVICES"))
+    seen = parse_visible_devices(*list);
   const int seen_count = static_cast<int>(seen.size());
   const int on_node = environment.get_number("SLURM_GPUS_ON_NODE").value_or(0);
-  const bool divided =
-      environment.has("SLURM_GPUS_PER_TASK") || (!seen.empty() && seen_count < on_node);
+  // srun divides them by itself, unless it was told not to bind (--gpu-bind=none).
+  const std::optional<int> asked = gpus_per_task(environment);
+  const bool divided = environment.has("SLURM_GPUS_PER_TASK")
+                           ? !asked || seen_count <= *asked
+                           : !seen.empty() && seen_count < on_node;
   if (divided && !options.gpus_per_node && !options.gpus_per_task) {
     return {.per_node = on_node, .per_task = seen_count, .visible = std::nullopt};
   }
   Gpus gpus = {};
   gpus.per_node = options.gpus_per_node.value_or(seen.empty() ? on_node : seen_count);
-  gpus.per_task = options.gpus_per_task.value_or(gpus.per_node / most_tasks);
+  gpus.per_task = options.gpus_per_task.value_or(asked.value_or(gpus.per_node / most_tasks));
   STRATA_CHECK(gpus.per_node >= 0 && gpus.per_task >= 0 &&
                    int64_t{gpus.per_task} * most_tasks <= gpus.per_node,
                kInvalidArgument, "[cluster] SLURM: got ", gpus.per_task, " GPUs a task for ",

@@ -6,9 +6,11 @@
 #include <map>
 #include <thread>
 
+#include "core/gpu_absence.h"
 #include "core/join.h"
 #include "core/mutex.h"
 #include "runtime/logical_cpus.h"
+#include "runtime/why_no_gpu.h"
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
 
@@ -52,6 +54,11 @@ bool detail::is_cpu_divided() {
   Divisions& all = divisions();
   const MutexLock lock(all.mutex);
   return all.counts.contains(c10::Device(c10::kCPU));
+}
+
+std::string detail::why_no_gpu() {
+  // Not hasCUDA, which is false in a CUDA build without a card, too.
+  return strata::why_no_gpu(GpuSupport::of_process(at::detail::getCUDAHooks().hasCUDART()));
 }
 
 int num_cores() {
@@ -119,11 +126,8 @@ LogicalDevice find_device(std::string_view text) {
     if (wanted.matches(DeviceName::parse(device.name))) return device;
   }
   STRATA_CHECK(*name.type != "GPU" || !list_physical_devices("GPU").empty(), kNotFound,
-               "[devices] find: got '", text, "', and libtorch sees no GPU here",
-               at::hasCUDA() ? ": check the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES"
-                             : ": this libtorch is built for CPUs alone; build strata with one for "
-                               "CUDA (docs/gpu.md)",
-               "; or use cpu:0");
+               "[devices] find: got '", text,
+               "', and libtorch sees no GPU here: ", detail::why_no_gpu(), "; or use cpu:0");
   detail::throw_error(
       ErrorCode::kNotFound,
       str_cat("[devices] find: got '", text, "'; there are ", names(list_logical_devices()),

@@ -103,7 +103,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
       detail::SharedSettings{
           .seed = group.seed,
           .threads_per_replica = options.replicas.threads_per_replica,
-          .kernels = kernels::kernels_of_replicas(options.replicas.bits == Bits::kPortable)});
+          .kernels = kernels::kernels_of_replicas(options.replicas.bits == Bits::kPortable)},
+      options.share_gpus);
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();

@@ -66,6 +66,7 @@ struct Card {
   std::string no_nccl;  // why NCCL cannot be used; empty: it can
   SharedSettings common;
   bool kernels_may_differ;
+  GpusInUse gpus;
   uint64_t mends;
   uint64_t step;
 
@@ -80,6 +81,7 @@ struct Card {
     json.set("threads_per_replica", common.threads_per_replica);
     json.set("kernels", common.kernels);
     json.set("kernels_may_differ", kernels_may_differ);
+    json.set("gpus", gpus.to_json());
     json.set("mends", std::to_string(mends));
     json.set("step", std::to_string(step));
     return json.dump();
@@ -96,6 +98,7 @@ struct Card {
                    .threads_per_replica = static_cast<int>(json.at("threads_per_replica").as_int()),
                    .kernels = json.at("kernels").as_string()},
         .kernels_may_differ = json.at("kernels_may_differ").as_bool(),
+        .gpus = GpusInUse::from_json(json.at("gpus")),
         .mends = std::stoull(json.at("mends").as_string()),
         .step = std::stoull(json.at("step").as_string())};
   }
@@ -209,13 +212,20 @@ std::optional<cluster::Cluster> find_workers(
 
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
                          const collective::CommunicationOptions& communication,
-                         const std::vector<std::string>& devices, const SharedSettings& common)
+                         const std::vector<std::string>& devices, const SharedSettings& common,
+                         bool share_gpus)
     : communication_(communication),
       timeout_(options.start_timeout),
       names_(devices),
+      share_gpus_(share_gpus || shared_gpus_allowed()),
       resources_(HostResources::of_this_process()),
+      gpus_(resources_.gpus),
       kernels_(common.kernels),
       common_(common) {
+  // An empty list of its launcher's (fewer GPUs than tasks) is for `check_gpus` to refuse, or not.
+  if (const auto& given = cluster.resolution.visible_gpus; given && !given->empty()) {
+    resources_.gpus = gpus_named(gpus_, *given);
+  }
   if (!names_.empty()) devices_ = find_devices("multi_worker_mirrored_strategy", names_);
   cluster::ServerOptions own = options;
   if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);
@@ -285,6 +295,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
                                              .no_nccl = why_no_nccl(),
                                              .common = common_,
                                              .kernels_may_differ = kernels::mismatch_allowed(),
+                                             .gpus = gpus_in_use(),
                                              .mends = bond.mends,
                                              .step = bond.step}
                                             .write());
@@ -293,6 +304,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   std::vector<bool> cpu_alone;
   std::vector<WorkerCards> cards;
   std::vector<std::string> kernels;
+  std::vector<GpusInUse> gpus;
   bool kernels_may_differ = true;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
@@ -314,9 +326,11 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     cards.push_back({.gpus = card.gpus, .no_nccl = card.no_nccl});
     kernels.push_back(card.all_cpu ? card.common.kernels : "");
     kernels_may_differ = kernels_may_differ && card.kernels_may_differ;
+    gpus.push_back(card.gpus);
     if (r == 0) common_ = card.common;
   }
   check_kinds(cpu_alone, deadline);
+  check_gpus(gpus, deadline);
   check_kernels(kernels, kernels_may_differ, deadline);
   collective::Placement placement;
   placement.rank_of_replica = ranks_of_replicas(workers, tasks_, replicas_);
@@ -453,6 +467,32 @@ void WorkerGroup::check_kinds(const std::vector<bool>& all_cpu, wire::Deadline d
               str_cat("[multi_worker] ", name(gpu), " has GPUs and ", name(cpu),
                       " only CPUs; expected the same kind in all workers: give each a GPU, or all "
                       "of them devices = {\"cpu:0\"}"));
+}
+
+GpusInUse WorkerGroup::gpus_in_use() const {
+  GpusInUse use{.machine = resources_.machine, .gpus = {}, .may_share = share_gpus_};
+  for (const HostGpu& gpu : gpus_) {
+    const bool used = std::ranges::any_of(devices_, [&](const LogicalDevice& device) {
+      return device.physical.is_cuda() && device.physical.index() == gpu.device;
+    });
+    if (used) use.gpus.push_back(gpu);
+  }
+  return use;
+}
+
+void WorkerGroup::check_gpus(const std::vector<GpusInUse>& gpus, wire::Deadline deadline) const {
+  const std::optional<SharedGpu> shared = find_shared_gpu(gpus);
+  if (!shared) return;
+  server_->barrier("strata/gpus", deadline);  // no worker leaves before all know why
+  const std::string first = tasks_[shared->first].to_string();
+  const std::string second = tasks_[shared->second].to_string();
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("[multi_worker] ", first, " (gpu:", shared->of_first, " there) and ", second,
+                      " (gpu:", shared->of_second, " there) use the same GPU, ", shared->card,
+                      "; give each its own (strata launch --gpus-per-task 1, srun "
+                      "--gpus-per-task=1, CUDA_VISIBLE_DEVICES) or start fewer workers on this "
+                      "machine; STRATA_SHARED_GPUS=allow in both lets them share it (strata launch "
+                      "--share-gpus)"));
 }
 
 void WorkerGroup::check_kernels(const std::vector<std::string>& kernels, bool may_differ,

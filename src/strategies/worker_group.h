@@ -43,11 +43,12 @@ class WorkerGroup {
   ///   its machine may use, or, where it is started anew, as many as it had.
   /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and
   ///                other sums would cross replicas. kFailedPrecondition, in all workers: their
-  ///                kernels differ, and STRATA_KERNELS_MISMATCH does not allow it in each. As
-  ///                cluster::Server.
+  ///                kernels differ, and STRATA_KERNELS_MISMATCH does not allow it in each; or two
+  ///                use one GPU, and not both may. As cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
               const collective::CommunicationOptions& communication,
-              const std::vector<std::string>& devices, const SharedSettings& common);
+              const std::vector<std::string>& devices, const SharedSettings& common,
+              bool share_gpus = false);
 
   /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
   /// order of ranks; those of a lost worker belong to the ones with fewest.
@@ -85,6 +86,8 @@ class WorkerGroup {
   uint64_t form(const Bond& bond);
   void meet_hosts(size_t rank, wire::Deadline deadline);
   void check_kinds(const std::vector<bool>& all_cpu, wire::Deadline deadline) const;
+  GpusInUse gpus_in_use() const;
+  void check_gpus(const std::vector<GpusInUse>& gpus, wire::Deadline deadline) const;
   void check_kernels(const std::vector<std::string>& kernels, bool may_differ,
                      wire::Deadline deadline) const;
   collective::LinkModel measure_links(int rank, const collective::Placement& placement,
@@ -112,7 +115,9 @@ class WorkerGroup {
   std::string wire_;  // for the log
   std::shared_ptr<cluster::Server> server_;
   const std::vector<std::string> names_;  // of devices, as the user gave them
-  const HostResources resources_;
+  const bool share_gpus_;
+  HostResources resources_;          // of the GPUs those that its launcher gave it
+  const std::vector<HostGpu> gpus_;  // all that this process sees
   std::optional<HostShare> share_;
   std::vector<LogicalDevice> devices_;
   std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too

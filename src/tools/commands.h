@@ -20,6 +20,9 @@ int kernels_main(int argc, char** argv);
 /// `strata engine`. @return the exit status.
 int engine_main(int argc, char** argv);
 
+/// `strata devices`. @return the exit status.
+int devices_main(int argc, char** argv);
+
 /// `strata inspect PATH...`. @return the exit status.
 int inspect_main(int argc, char** argv);
 

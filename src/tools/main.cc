@@ -21,6 +21,8 @@ constexpr std::array kCommands = {
     Command{"server", "run steps for standalone clients", strata::tools::server_main},
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},
     Command{"export", "write a Keras model as ONNX", strata::tools::export_main},
+    Command{"devices", "what this machine has: cores, NUMA nodes, GPUs",
+            strata::tools::devices_main},
     Command{"engine", "find libtorch, or install it", strata::tools::engine_main},
     Command{"new", "make a project that uses strata", strata::tools::new_main},
     Command{"kernels", "what runs on this processor; measure it", strata::tools::kernels_main},

@@ -16,6 +16,21 @@ TEST(CpuPartitionTest, NeighboursStayTogether) {
   EXPECT_EQ(share_cores({0, 1}, 3), (Cores{{}, {}, {}}));  // they share them all
 }
 
+TEST(CpuPartitionTest, EachTakesTheCoresNearItsGpuFirst) {
+  const std::vector<int> cores = {0, 1, 2, 3, 4, 5, 6, 7};
+  const std::vector<int> low = {0, 1, 2, 3}, high = {4, 5, 6, 7};
+  EXPECT_EQ(share_cores(cores, 2, {high, low}), (Cores{high, low}));
+  EXPECT_EQ(share_cores(cores, 4, {high, low, high, low}), (Cores{{4, 5}, {0, 1}, {6, 7}, {2, 3}}));
+  // No core is left unused where all GPUs are at one node.
+  EXPECT_EQ(share_cores(cores, 2, {high, high}), (Cores{high, low}));
+  EXPECT_EQ(share_cores(cores, 2, {{}, low}), (Cores{high, low}));
+  // One with GPUs at both nodes does not take what is all that another wants.
+  EXPECT_EQ(share_cores(cores, 2, {cores, low}), (Cores{high, low}));
+  EXPECT_EQ(share_cores(cores, 2, {{99}, {}}), (Cores{low, high}));
+  EXPECT_EQ(share_cores({0}, 2, {{0}, {0}}), (Cores{{}, {}}));
+  EXPECT_EQ(divide({cores, cores, {9}}, {high, low, {9}}), (Cores{high, low, {9}}));
+}
+
 TEST(CpuPartitionTest, TheProcessesOwnCoresAreFound) {
   const std::vector<int> cores = cores_by_place();
   ASSERT_FALSE(cores.empty());

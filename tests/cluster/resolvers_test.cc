@@ -159,6 +159,13 @@ TEST(SlurmResolverTest, EachTaskGetsItsShareOfTheGpusItSees) {
   variables["CUDA_VISIBLE_DEVICES"] = "1,2";
   EXPECT_EQ(slurm(variables).visible_gpus, std::nullopt);
   EXPECT_EQ(slurm(variables).num_accelerators.at("GPU"), 2);
+  variables["SLURM_GPUS_PER_TASK"] = "h100:2";
+  EXPECT_EQ(slurm(variables).visible_gpus, std::nullopt);
+  // It has not: srun --gpus-per-task=1 --gpu-bind=none.
+  variables["SLURM_GPUS_PER_TASK"] = "1";
+  variables["CUDA_VISIBLE_DEVICES"] = "0,1,2,3";
+  EXPECT_EQ(slurm(variables).visible_gpus, (Gpus{Names{"1"}}));
+  EXPECT_EQ(slurm(variables).num_accelerators.at("GPU"), 1);
 }
 
 TEST(SlurmResolverTest, ErrorsNameTheVariable) {

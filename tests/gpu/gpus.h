@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/why_no_gpu.h"
 #include "strata/core/error.h"
 #include "strata/runtime/devices.h"
 
@@ -16,7 +17,7 @@ inline int num_gpus() { return static_cast<int>(list_physical_devices("GPU").siz
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (num_gpus() == 0) GTEST_SKIP() << "this machine has no GPU";
+    if (num_gpus() == 0) GTEST_SKIP() << "no GPU: " << strata::detail::why_no_gpu();
   }
   void TearDown() override {
     for (int i = 0; i < num_gpus(); ++i) set_logical_devices(str_cat("gpu:", i), 1);

@@ -58,9 +58,26 @@ TEST_F(GpuStrategiesTest, SeveralWorkers) {
   test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 2}}));
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
     MultiWorkerMirroredStrategy strategy(
-        task.taking_part(MultiWorkerMirroredOptions{.devices = devices}));
+        task.taking_part(MultiWorkerMirroredOptions{.devices = devices, .share_gpus = true}));
     expect_parity_of_all(strategy);
   }));
+}
+
+TEST_F(GpuStrategiesTest, TwoWorkersOnOneGpuAreRefused) {
+  const std::vector<std::string> devices = logical_gpus(2);  // of the first card
+  test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 2}}));
+  for (const auto& [task, status] : cluster.run([&](test::ThreadCluster::Task& task) {
+         const MultiWorkerMirroredStrategy strategy(task.taking_part(
+             MultiWorkerMirroredOptions{.devices = {devices[static_cast<size_t>(task.id.index)]},
+                                        .share_gpus = task.id.index == 0}));
+       })) {
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << task.to_string();
+    for (const char* part : {"/job:worker/task:0 (gpu:0 there) and /job:worker/task:1 (gpu:0 "
+                             "there) use the same GPU, ",
+                             "STRATA_SHARED_GPUS=allow in both"}) {
+      EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+    }
+  }
 }
 
 TEST_F(GpuStrategiesTest, WorkersOfTwoKindsAreRefused) {

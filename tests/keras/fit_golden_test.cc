@@ -76,7 +76,7 @@ void expect_scale(const optimizers::Optimizer& optimizer, const json& scale) {
 class FitGoldenTest : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    if (!test::has_test_devices()) GTEST_SKIP() << "this machine has no GPU";
+    if (!test::has_test_devices()) GTEST_SKIP() << "no GPU: " << strata::detail::why_no_gpu();
   }
 };
 

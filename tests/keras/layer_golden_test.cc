@@ -250,7 +250,7 @@ void run_case(const Json& test, double tolerance) {
 class LayerGoldenTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!test::has_test_devices()) GTEST_SKIP() << "this machine has no GPU";
+    if (!test::has_test_devices()) GTEST_SKIP() << "no GPU: " << strata::detail::why_no_gpu();
   }
 };
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/why_no_gpu.h"
 #include "strata/core/error.h"
 #include "strata/runtime/devices.h"
 

@@ -41,6 +41,9 @@ TEST(LaunchOptionsTest, AllOfThem) {
   EXPECT_EQ(options.supervisor.grace, 500ms);
   EXPECT_EQ(options.supervisor.linger, 7s);
   EXPECT_TRUE(options.secret);
+  EXPECT_EQ(options.gpus.per_task, std::nullopt);
+  EXPECT_FALSE(options.gpus.shared);
+  EXPECT_EQ(read_launch_options({"-n", "1", "--gpus-per-task", "0", "x"}).gpus.per_task, 0);
   EXPECT_FALSE(read_launch_options({"-n", "1", "--no-secret", "x"}).secret);
   EXPECT_EQ(names(read_launch_options({"-n", "1", "--chief", "x"}).tasks()), "chief:0");
   EXPECT_EQ(names(read_launch_options({"-n", "2", "x"}).tasks()), "worker:0 worker:1");
@@ -59,6 +62,11 @@ TEST(LaunchOptionsTest, ErrorsQuoteTheWord) {
   expect({"-n"}, "-n without a value; see strata launch --help");
   expect({"-n", "2"}, "no program; expected strata launch -n 2 -- PROGRAM ARGUMENTS");
   expect({"-n", "2", "--"}, "no program; expected strata launch -n 2 -- PROGRAM ARGUMENTS");
+  expect({"-n", "2", "--gpus-per-task", "-1", "x"},
+         "--gpus-per-task -1; expected a number from 0 up");
+  expect({"-n", "2", "--env", "CUDA_VISIBLE_DEVICES=0", "--share-gpus", "x"},
+         "--env CUDA_VISIBLE_DEVICES=..., which is for all tasks, and --share-gpus, which gives "
+         "each its own; set the variable in front of strata launch for the GPUs that tasks share");
   expect({"-n", "2", "--gpu", "x"}, "--gpu; expected an option of strata launch --help");
   expect({"-n", "2", "--grace", "soon", "x"}, "--grace soon; expected seconds, 0 or more");
   expect({"-n", "2", "--grace=-1", "x"}, "--grace -1; expected seconds, 0 or more");

@@ -7,11 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "strata/cluster/resolvers.h"
 #include "support/expect_error.h"
+#include "support/made_host.h"
 #include "wire/tcp/file_descriptor.h"
 #include "wire/tcp/socket_transport.h"
 
@@ -54,25 +57,98 @@ TEST(LocalClusterTest, WorkersHaveCoresOfTheirOwn) {
   EXPECT_TRUE(crowd.tasks()[0].child.cores.empty());
 }
 
+using Cards = std::vector<std::string>;
+
+// Of each task, its CUDA_VISIBLE_DEVICES on a host where the launcher's own is `visible`.
+Cards cards_of(const std::vector<std::string>& words, const std::optional<std::string>& visible,
+               const HostTopology& host = {}) {
+  Cards cards;
+  const LocalCluster cluster(options_of(words), {}, host, visible);
+  for (const SupervisedTask& task : cluster.tasks()) {
+    const auto found = task.child.environment.find("CUDA_VISIBLE_DEVICES");
+    cards.push_back(found == task.child.environment.end() ? "unset" : found->second);
+  }
+  return cards;
+}
+
+/// Four GPUs, two at each of two nodes.
+HostTopology four_gpus() {
+  test::MadeHost host;
+  const std::vector<int> cores = cluster::cores_by_place();
+  host.add_node(0, std::to_string(cores.back())).add_node(1, std::to_string(cores.front()));
+  host.load_driver("580.82.07");
+  for (int i = 0; i < 4; ++i) {
+    host.add_gpu(str_cat("0000:", i, "b:00.0"),
+                 {.node = i / 2, .minor = i, .uuid = str_cat("GPU-", i)});
+  }
+  return HostTopology::read(host.root());
+}
+
 TEST(LocalClusterTest, WorkersShareTheGpus) {
-  const auto cards_of = [](const std::vector<std::string>& words,
-                           const std::vector<std::string>& gpus) {
-    std::vector<std::string> cards;
-    const LocalCluster cluster(options_of(words), {}, gpus);
-    for (const SupervisedTask& task : cluster.tasks()) {
-      const auto found = task.child.environment.find("CUDA_VISIBLE_DEVICES");
-      cards.push_back(found == task.child.environment.end() ? "unset" : found->second);
-    }
-    return cards;
-  };
-  using Cards = std::vector<std::string>;
-  EXPECT_EQ(cards_of({"-n", "2", "--ps", "1", "sh"}, {"0", "1", "2"}),
-            (Cards{"0,1", "2", "unset"}));
-  EXPECT_EQ(cards_of({"-n", "2", "sh"}, {"GPU-a", "7"}), (Cards{"GPU-a", "7"}));
-  EXPECT_EQ(cards_of({"-n", "3", "sh"}, {"0", "1"}), (Cards{"unset", "unset", "unset"}));
-  EXPECT_EQ(cards_of({"-n", "2", "sh"}, {}), (Cards{"unset", "unset"}));
-  EXPECT_EQ(cards_of({"-n", "2", "--env", "CUDA_VISIBLE_DEVICES=5", "sh"}, {"0", "1"}),
+  EXPECT_EQ(cards_of({"-n", "2", "--ps", "1", "sh"}, "0,1,2"), (Cards{"0,1", "2", "unset"}));
+  EXPECT_EQ(cards_of({"-n", "2", "sh"}, "GPU-a,7"), (Cards{"GPU-a", "7"}));
+  EXPECT_EQ(cards_of({"-n", "3", "sh"}, "0,1"), (Cards{"unset", "unset", "unset"}));
+  EXPECT_EQ(cards_of({"-n", "2", "sh"}, ""), (Cards{"unset", "unset"}));
+  EXPECT_EQ(cards_of({"-n", "2", "--env", "CUDA_VISIBLE_DEVICES=5", "sh"}, "0,1"),
             (Cards{"5", "5"}));
+}
+
+TEST(LocalClusterTest, AllThatHaveADeviceFileAreShared) {
+  EXPECT_EQ(cards_of({"-n", "2", "sh"}, std::nullopt, four_gpus()), (Cards{"0,1", "2,3"}));
+  EXPECT_EQ(cards_of({"-n", "2", "sh"}, std::nullopt), (Cards{"unset", "unset"}));
+  // Numbers are those of the bus, unless the user has said which GPUs.
+  const auto order_of = [](const std::optional<std::string>& visible) -> std::string {
+    const LocalCluster cluster(options_of({"-n", "1", "sh"}), {}, four_gpus(), visible);
+    const auto& environment = cluster.tasks()[0].child.environment;
+    return environment.contains("CUDA_DEVICE_ORDER") ? environment.at("CUDA_DEVICE_ORDER") : "";
+  };
+  EXPECT_EQ(order_of(std::nullopt), "PCI_BUS_ID");
+  EXPECT_EQ(order_of("3"), "");
+}
+
+TEST(LocalClusterTest, EachGetsAsManyGpusAsAsked) {
+  const std::string four = "0,1,2,3";
+  EXPECT_EQ(cards_of({"-n", "2", "--gpus-per-task", "1", "sh"}, four), (Cards{"0", "1"}));
+  EXPECT_EQ(cards_of({"-n", "2", "--gpus-per-task", "2", "sh"}, four), (Cards{"0,1", "2,3"}));
+  EXPECT_EQ(cards_of({"-n", "2", "--gpus-per-task=0", "sh"}, four), (Cards{"", ""}));
+  expect_error(
+      [&] {
+        (void)cards_of({"-n", "3", "--gpus-per-task", "2", "sh"}, four);
+      },
+      "[strata launch] got --gpus-per-task 2 for 3 workers, and this machine has 4 GPUs "
+      "for them (0, 1, 2, 3); expected 6 at least: ask for fewer, start fewer workers, or "
+      "let several use one with --share-gpus");
+  expect_error(
+      [&] {
+        (void)cards_of({"-n", "1", "--gpus-per-task", "1", "sh"}, std::nullopt);
+      },
+      "[strata launch] got --gpus-per-task 1 for 1 workers, and this machine has 0 GPUs "
+      "for them (see strata devices); expected 1 at least: ask for fewer");
+}
+
+TEST(LocalClusterTest, SeveralUseOneGpuIfThatIsAskedFor) {
+  EXPECT_EQ(cards_of({"-n", "3", "--share-gpus", "sh"}, "0,1"), (Cards{"0", "1", "0"}));
+  EXPECT_EQ(cards_of({"-n", "2", "--share-gpus", "sh"}, "0,1,2"), (Cards{"0,1", "2"}));
+  EXPECT_EQ(cards_of({"-n", "2", "--share-gpus", "sh"}, ""), (Cards{"unset", "unset"}));
+  EXPECT_EQ(cards_of({"-n", "3", "--share-gpus", "--gpus-per-task", "2", "sh"}, "0,1,2"),
+            (Cards{"0,1", "2,0", "1,2"}));
+  const LocalCluster cluster(options_of({"-n", "2", "--share-gpus", "sh"}), {}, {}, "0");
+  EXPECT_EQ(cluster.tasks()[1].child.environment.at("STRATA_SHARED_GPUS"), "allow");
+}
+
+TEST(LocalClusterTest, CoresAreNearTheGpus) {
+  const HostTopology host = four_gpus();
+  const std::vector<int> cores = cluster::cores_by_place();
+  EXPECT_EQ(cores_near(host, {"0", "1"}), std::vector<int>{cores.back()});
+  EXPECT_EQ(cores_near(host, {"GPU-3"}), std::vector<int>{cores.front()});
+  EXPECT_EQ(cores_near(host, {"MIG-x"}), std::vector<int>{});
+  if (cores.size() < 2) return;  // nothing to choose
+  const LocalCluster cluster(options_of({"-n", "2", "sh"}), {}, host, std::nullopt);
+  const auto has = [&](size_t task, int core) {
+    const std::vector<int>& own = cluster.tasks()[task].child.cores;
+    return std::ranges::find(own, core) != own.end();
+  };
+  EXPECT_TRUE(has(0, cores.back()) && has(1, cores.front()));
 }
 
 TEST(LocalClusterTest, ShellLinesCanBePasted) {

@@ -21,7 +21,7 @@ struct STRATA_API Resolution {
   /// it.
   std::map<std::string, int> num_accelerators;
   /// The part of the visible GPUs that is this task's, as CUDA_VISIBLE_DEVICES names them; nullopt:
-  /// all.
+  /// all. A worker that names no devices takes these.
   std::optional<std::vector<std::string>> visible_gpus;
   /// TensorFlow 1's master for any task, if the resolver has one.
   std::optional<std::string> session_master;

@@ -128,8 +128,8 @@ struct SlurmOptions {
   int port_base = 8888;  ///< of a node's first task; the next one listens one port higher
   /// Default: what CUDA_VISIBLE_DEVICES lists, else SLURM_GPUS_ON_NODE, else 0.
   std::optional<int> gpus_per_node = {};
-  /// Default: a node's GPUs in equal parts for its tasks; all that a task sees if srun has divided
-  /// them already (SLURM_GPUS_PER_TASK).
+  /// Default: all that a task sees if srun has divided them already; SLURM_GPUS_PER_TASK, where it
+  /// was told not to bind; else a node's GPUs in equal parts for its tasks.
   std::optional<int> gpus_per_task = {};
   std::optional<int> tasks_per_node = {};       ///< the same on every node; default: SLURM's own
   std::optional<Environment> environment = {};  ///< default: the process's

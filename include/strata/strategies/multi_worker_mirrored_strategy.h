@@ -31,6 +31,10 @@ struct MultiWorkerMirroredOptions {
   /// launch`, mpirun or a shell starts them. Processes may have unequal numbers; all have GPUs, or
   /// none has.
   std::vector<std::string> devices = {};
+  /// This worker may use a GPU that another worker of its machine uses, which may do so, too. Otherwise
+  /// two workers on one GPU are an error in all, since nothing is faster so; it serves to try on one
+  /// GPU what will run on several. The environment's STRATA_SHARED_GPUS=allow is the same.
+  bool share_gpus = false;
   /// The seed of the random streams, the chief's; unset: its libtorch's (torch::manual_seed).
   std::optional<uint64_t> seed = {};
 
@@ -88,7 +92,7 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy, public ClientSes
   /// Joins the other workers; returns when all have joined.
   /// @throws Error  as MirroredStrategy, cluster::resolve_cluster and cluster::Server.
   ///   kInvalidArgument: an unknown implementation; elastic with MPI; some workers have GPUs and
-  ///   some only CPUs. With implementation MPI also as collective::make_mpi_communicator.
+  ///   some only CPUs; two workers use one GPU. With implementation MPI also as collective::make_mpi_communicator.
   ///   With client = "standalone" as MirroredStrategy; kInvalidArgument, kUnimplemented: with elastic or
   ///   shard_optimizer_state.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});

@@ -37,14 +37,16 @@ std::string torch_of_python() {
 }
 
 // The engines that scripts/install_engine.sh has put into the cache, the newest version first.
-std::vector<fs::path> cached_engines() {
+std::vector<fs::path> cached_engines(bool cuda) {
   const std::string cache = variable("XDG_CACHE_HOME");
   const fs::path folder =
       (cache.empty() ? fs::path(variable("HOME")) / ".cache" : fs::path(cache)) / "strata/engine";
   std::vector<fs::path> found;
   std::error_code none;  // no such folder: nothing is found
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    if (entry.path().filename().string().starts_with("torch-")) found.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("torch-") && name.ends_with("-cuda") == cuda)
+      found.push_back(entry.path());
   }
   const auto numbers = [](const fs::path& path) {
     std::array<int, 3> parts{};
@@ -76,10 +78,13 @@ std::string version_of(const fs::path& root) {
 
 }  // namespace
 
-std::optional<Engine> engine_in(fs::path folder, const std::string& series, std::string& why) {
+std::optional<Engine> engine_in(fs::path folder, const std::string& series, bool cuda,
+                                std::string& why) {
   std::error_code ignored;
   if (fs::exists(folder / "torch/lib", ignored)) folder /= "torch";
-  for (const char* file : {"lib/libtorch_cpu.so", "lib/libc10.so", "include/ATen/ATen.h"}) {
+  std::vector<const char*> files = {"lib/libtorch_cpu.so", "lib/libc10.so", "include/ATen/ATen.h"};
+  if (cuda) files.insert(files.end(), {"lib/libtorch_cuda.so", "lib/libc10_cuda.so"});
+  for (const char* file : files) {
     if (fs::exists(folder / file, ignored)) continue;
     why = str_cat(folder.string(), " has no ", file);
     return std::nullopt;
@@ -94,17 +99,18 @@ std::optional<Engine> engine_in(fs::path folder, const std::string& series, std:
   return Engine{.root = fs::canonical(folder), .version = version};
 }
 
-std::optional<Engine> find_engine(const std::string& series, std::vector<std::string>& rejected) {
+std::optional<Engine> find_engine(const std::string& series, std::vector<std::string>& rejected,
+                                  bool cuda) {
   std::vector<fs::path> candidates;
   if (const std::string root = variable("TORCH_ROOT"); !root.empty()) {
     candidates = {root};
   } else {
     if (const std::string python = torch_of_python(); !python.empty()) candidates = {python};
-    std::ranges::copy(cached_engines(), std::back_inserter(candidates));
+    std::ranges::copy(cached_engines(cuda), std::back_inserter(candidates));
   }
   for (const fs::path& candidate : candidates) {
     std::string why;
-    if (auto engine = engine_in(candidate, series, why)) return engine;
+    if (auto engine = engine_in(candidate, series, cuda, why)) return engine;
     rejected.push_back(why);
   }
   return std::nullopt;

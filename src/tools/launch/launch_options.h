@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/cluster/cluster_spec.h"
+#include "tools/launch/gpu_shares.h"
 #include "tools/launch/supervisor.h"
 
 namespace strata::tools {
@@ -17,6 +18,7 @@ struct LaunchOptions {
   int ps = 0;
   bool evaluator = false;
   std::map<std::string, std::string> environment = {};
+  GpuSharing gpus = {};
   bool tls = false;
   bool secret = true;  ///< of this run alone, unless the environment gives one
   std::string log_folder = {};

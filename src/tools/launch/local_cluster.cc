@@ -1,6 +1,7 @@
 #include "tools/launch/local_cluster.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "cluster/cpu_partition.h"
 #include "core/join.h"
@@ -45,13 +46,25 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+std::optional<std::string> visible_devices() {
+  const char* const listed = std::getenv(kVisibleGpus);  // NOLINT(concurrency-mt-unsafe)
+  return listed != nullptr ? std::optional<std::string>(listed) : std::nullopt;
+}
+
 LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_folder,
-                           const std::vector<std::string>& gpus)
+                           const HostTopology& host, const std::optional<std::string>& visible)
     : ports_(options.workers + options.ps), spec_(make_spec(options.tasks(), ports_)) {
   const std::string program = find_program(options.command.front());
+  const auto gpus = share_gpus(visible_gpus(host, visible), options.workers, options.gpus);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe)
+  const bool has_order = std::getenv("CUDA_DEVICE_ORDER") != nullptr;
+  const bool given = options.environment.contains(kVisibleGpus);  // to all of them
+  std::vector<std::vector<int>> near;
+  for (const auto& share : gpus) {
+    near.push_back(share && !given ? cores_near(host, *share) : std::vector<int>{});
+  }
   std::vector<std::vector<int>> cores(static_cast<size_t>(options.workers));
-  if (options.pin) cores = cluster::share_cores(cluster::cores_by_place(), options.workers);
-  const std::vector<std::string> cards = share_gpus(gpus, options.workers);
+  if (options.pin) cores = cluster::share_cores(cluster::cores_by_place(), options.workers, near);
   size_t worker = 0;
   for (const TaskId& task : options.tasks()) {
     SupervisedTask& each = tasks_.emplace_back();
@@ -64,8 +77,12 @@ LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_
     each.child.environment["TF_CONFIG"] = tf_config(spec_, task);
     if (!tls_folder.empty()) each.child.environment["STRATA_TLS_DIR"] = tls_folder;
     if (each.serves) continue;
-    // What --env says is for all of them.
-    if (!cards[worker].empty()) each.child.environment.emplace(kVisibleGpus, cards[worker]);
+    if (gpus[worker] && !given) {
+      each.child.environment[kVisibleGpus] = join(*gpus[worker], {}, ",");
+      // Our numbers are in the bus's order, as nvidia-smi's are; CUDA's own would be the fastest first.
+      if (!visible && !has_order) each.child.environment.emplace("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    }
+    if (options.gpus.shared) each.child.environment.emplace("STRATA_SHARED_GPUS", "allow");
     each.child.cores = cores[worker++];
   }
 }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/host_topology.h"
 #include "strata/cluster/cluster_spec.h"
 #include "tools/launch/gpu_shares.h"
 #include "tools/launch/launch_options.h"
@@ -11,15 +13,21 @@
 
 namespace strata::tools {
 
+/// This process's CUDA_VISIBLE_DEVICES.
+std::optional<std::string> visible_devices();
+
 /// A cluster on this machine: addresses, environments, cores. Its ports are held as long as it
 /// lives.
 class LocalCluster {
  public:
   /// @param tls_folder  Where its certificates are; empty: none.
-  /// @param gpus        Of this host, for the workers to share.
+  /// @param host     With the GPUs for the workers to share, and the cores near them.
+  /// @param visible  The launcher's own CUDA_VISIBLE_DEVICES, which chooses among them.
   /// @throws Error  kNotFound, kPermissionDenied: the program. kResourceExhausted: ports.
+  ///   kInvalidArgument: too few GPUs for what was asked.
   explicit LocalCluster(const LaunchOptions& options, const std::string& tls_folder = {},
-                        const std::vector<std::string>& gpus = visible_gpus());
+                        const HostTopology& host = HostTopology::read(),
+                        const std::optional<std::string>& visible = visible_devices());
 
   const cluster::ClusterSpec& spec() const { return spec_; }
   const std::vector<SupervisedTask>& tasks() const { return tasks_; }

@@ -41,6 +41,7 @@ std::chrono::milliseconds rounded(std::chrono::duration<double> time) {
 
 LaunchOptions read_launch_options(std::vector<std::string> words) {
   LaunchOptions options;
+  int gpus_per_task = -1;  // not given
   std::chrono::duration<double> grace = options.supervisor.grace;
   std::chrono::duration<double> linger = options.supervisor.linger;
   CommandLine line("strata launch", launch_help(), Operands::kProgram);
@@ -80,10 +81,18 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
                linger);
   line.flag("--no-pin",
             "lets all workers run on all cores. By default each gets its own share\n"
-            "of the cores, if there are as many as workers; ps and evaluator run\n"
-            "anywhere. GPUs are shared in the same way (CUDA_VISIBLE_DEVICES), in any\n"
-            "case",
+            "of the cores, if there are as many as workers, and those near its GPUs if\n"
+            "it has some; ps and evaluator run anywhere",
             options.pin, false);
+  line.number("--gpus-per-task", "N",
+              "each worker sees N of the GPUs (CUDA_VISIBLE_DEVICES), and no other worker\n"
+              "sees them; 0: none. By default they are shared equally, if there are as\n"
+              "many as workers",
+              gpus_per_task, 0);
+  line.flag("--share-gpus",
+            "several workers may use one GPU, which is an error otherwise: where there\n"
+            "are fewer than the workers need, they take them in turn",
+            options.gpus.shared);
   line.flag("--dry-run", "prints the commands with their TF_CONFIGs, and runs nothing",
             options.dry_run);
   if (!line.read(std::move(words))) {
@@ -91,6 +100,7 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
     return options;
   }
   options.command = line.operands();
+  if (gpus_per_task >= 0) options.gpus.per_task = gpus_per_task;
   options.supervisor.grace = rounded(grace);
   options.supervisor.linger = rounded(linger);
   STRATA_CHECK(options.workers > 0, kInvalidArgument,
@@ -105,6 +115,13 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
       "[strata launch] got --env STRATA_JOB_SECRET=..., and all users of this host can read "
       "arguments; write it to a file of mode 0600 and give --env "
       "STRATA_JOB_SECRET_FILE=FILE");
+  STRATA_CHECK(!options.environment.contains("CUDA_VISIBLE_DEVICES") ||
+                   (!options.gpus.per_task && !options.gpus.shared),
+               kInvalidArgument,
+               "[strata launch] got --env CUDA_VISIBLE_DEVICES=..., which is for all tasks, and ",
+               options.gpus.per_task ? "--gpus-per-task" : "--share-gpus",
+               ", which gives each its own; set the variable in front of strata launch for the "
+               "GPUs that tasks share");
   STRATA_CHECK(!options.supervisor.elastic || options.supervisor.restarts > 0, kInvalidArgument,
                "[strata launch] got --elastic without --restarts N; expected how often");
   return options;
