@@ -62,7 +62,7 @@ struct Card {
   std::map<TaskId, int> replicas;  // its own number, and what it knows of others
   std::string host;
   bool all_cpu;
-  int gpus;             // distinct ones; 0: some devices are none, or one is twice among them
+  int cards;  // distinct GPUs of its replicas; 0: some devices are none, or one is twice among them
   std::string no_nccl;  // why NCCL cannot be used; empty: it can
   SharedSettings common;
   bool kernels_may_differ;
@@ -75,7 +75,7 @@ struct Card {
     json.set("replicas", write_counts(replicas));
     json.set("host", host);
     json.set("all_cpu", all_cpu);
-    json.set("gpus", gpus);
+    json.set("cards", cards);
     json.set("no_nccl", no_nccl);
     json.set("seed", std::to_string(common.seed));
     json.set("threads_per_replica", common.threads_per_replica);
@@ -92,7 +92,7 @@ struct Card {
         .replicas = read_counts(json.at("replicas")),
         .host = json.at("host").as_string(),
         .all_cpu = json.at("all_cpu").as_bool(),
-        .gpus = static_cast<int>(json.at("gpus").as_int()),
+        .cards = static_cast<int>(json.at("cards").as_int()),
         .no_nccl = json.at("no_nccl").as_string(),
         .common = {.seed = std::stoull(json.at("seed").as_string()),
                    .threads_per_replica = static_cast<int>(json.at("threads_per_replica").as_int()),
@@ -291,7 +291,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   server_->set(key_of(server_->task()), Card{.replicas = replicas_,
                                              .host = wire::host_identity(),
                                              .all_cpu = all_cpu(devices_),
-                                             .gpus = distinct_gpus(devices_),
+                                             .cards = distinct_gpus(devices_),
                                              .no_nccl = why_no_nccl(),
                                              .common = common_,
                                              .kernels_may_differ = kernels::mismatch_allowed(),
@@ -323,7 +323,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     step = std::max(step, card.step);
     hosts.push_back(card.host);
     cpu_alone.push_back(card.all_cpu);
-    cards.push_back({.gpus = card.gpus, .no_nccl = card.no_nccl});
+    cards.push_back({.cards = card.cards, .no_nccl = card.no_nccl});
     kernels.push_back(card.all_cpu ? card.common.kernels : "");
     kernels_may_differ = kernels_may_differ && card.kernels_may_differ;
     gpus.push_back(card.gpus);
@@ -388,7 +388,7 @@ std::string WorkerGroup::why_not_between_cards(const std::vector<WorkerCards>& c
     const std::string name = tasks_[rank].to_string();
     if (!cards[rank].no_nccl.empty()) return str_cat(name, " has no NCCL: ", cards[rank].no_nccl);
     const size_t replicas = placement.replicas_of(static_cast<int>(rank)).size();
-    if (static_cast<size_t>(cards[rank].gpus) < replicas) {
+    if (static_cast<size_t>(cards[rank].cards) < replicas) {
       return str_cat(name, " has not a GPU for each of its ", replicas, " replicas");
     }
   }

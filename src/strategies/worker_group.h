@@ -102,7 +102,7 @@ class WorkerGroup {
 
   /// What a worker has for sums between GPUs.
   struct WorkerCards {
-    int gpus;
+    int cards;
     std::string no_nccl;
   };
   std::string why_not_between_cards(const std::vector<WorkerCards>& cards,
