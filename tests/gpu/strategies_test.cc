@@ -63,6 +63,44 @@ TEST_F(GpuStrategiesTest, SeveralWorkers) {
   }));
 }
 
+/// What a resolver says of the cluster, and that this task's GPUs are `gpus`.
+class GivenGpus final : public cluster::ClusterResolver {
+ public:
+  GivenGpus(std::shared_ptr<const cluster::ClusterResolver> cluster, std::vector<std::string> gpus)
+      : cluster_(std::move(cluster)), gpus_(std::move(gpus)) {}
+
+ private:
+  cluster::Resolution do_resolve() const override {
+    cluster::Resolution resolution = cluster_->resolve();
+    resolution.visible_gpus = gpus_;
+    return resolution;
+  }
+
+  std::shared_ptr<const cluster::ClusterResolver> cluster_;
+  std::vector<std::string> gpus_;
+};
+
+TEST_F(GpuStrategiesTest, AWorkerTakesTheGpusThatItsResolverNames) {
+  if (test::num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
+  std::vector<int> used(2, -1);
+  test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 2}}));
+  test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
+    MultiWorkerMirroredOptions options = task.taking_part(MultiWorkerMirroredOptions{});
+    // Not what they would be given by rank.
+    options.cluster_resolver = std::make_shared<GivenGpus>(
+        options.cluster_resolver, std::vector{std::to_string(1 - task.id.index)});
+    MultiWorkerMirroredStrategy strategy(options);
+    EXPECT_EQ(strategy.num_replicas_in_sync(), 2);
+    (void)strategy.run([&] {
+      const LogicalDevice& device = get_replica_context()->device();
+      used[static_cast<size_t>(task.id.index)] =
+          device.physical.is_cuda() ? device.physical.index() : -1;
+      return 0;
+    });
+  }));
+  EXPECT_EQ(used, (std::vector<int>{1, 0}));
+}
+
 TEST_F(GpuStrategiesTest, TwoWorkersOnOneGpuAreRefused) {
   const std::vector<std::string> devices = logical_gpus(2);  // of the first card
   test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 2}}));

@@ -129,7 +129,7 @@ struct SlurmOptions {
   /// Default: what CUDA_VISIBLE_DEVICES lists, else SLURM_GPUS_ON_NODE, else 0.
   std::optional<int> gpus_per_node = {};
   /// Default: all that a task sees if srun has divided them already; SLURM_GPUS_PER_TASK, where it
-  /// was told not to bind; else a node's GPUs in equal parts for its tasks.
+  /// was not to bind; else a node's GPUs in equal parts for its tasks.
   std::optional<int> gpus_per_task = {};
   std::optional<int> tasks_per_node = {};       ///< the same on every node; default: SLURM's own
   std::optional<Environment> environment = {};  ///< default: the process's
