@@ -362,7 +362,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
                                                         : share_memory(wire, root_cause);
   cards_.reset();
   if (all_cpu(devices_)) return step;
-  const std::string why_not = why_not_between_cards(cards, placement);
+  const std::string why_not = why_not_between_cards(cards, gpus, placement);
   if (why_not.empty()) {
     cards_ = make_cards(placement, deadline);
   } else if (communication_.implementation == kNccl) {
@@ -377,12 +377,18 @@ uint64_t WorkerGroup::form(const Bond& bond) {
 
 /// Why gradients cannot go from card to card; empty: they can. The same in all workers.
 std::string WorkerGroup::why_not_between_cards(const std::vector<WorkerCards>& cards,
+                                               std::vector<GpusInUse> gpus,
                                                const collective::Placement& placement) const {
   const collective::CommunicationImplementation& wanted = communication_.implementation;
   if (wanted != kAuto && wanted != kNccl) return str_cat("implementation is ", wanted.word());
   if (tls_ && !placement.on_one_host()) {
     return "TLS is on, which NCCL does not have between hosts; gradients of workers on several "
            "hosts go over the wire then";
+  }
+  for (GpusInUse& each : gpus) each.may_share = false;  // here it matters even where it is allowed
+  if (const std::optional<SharedGpu> shared = find_shared_gpu(gpus)) {
+    return str_cat(tasks_[shared->first].to_string(), " and ", tasks_[shared->second].to_string(),
+                   " share a GPU, between whose users NCCL cannot add");
   }
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const std::string name = tasks_[rank].to_string();

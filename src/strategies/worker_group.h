@@ -106,6 +106,7 @@ class WorkerGroup {
     std::string no_nccl;
   };
   std::string why_not_between_cards(const std::vector<WorkerCards>& cards,
+                                    std::vector<GpusInUse> gpus,
                                     const collective::Placement& placement) const;
   std::shared_ptr<collective::CardCommunicator> make_cards(const collective::Placement& placement,
                                                            wire::Deadline deadline);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/core/str_cat.h"
 #include "support/process_cluster.h"
 
 namespace strata::test {
@@ -18,12 +19,21 @@ class GpuJob : public ProcessCluster {
   GpuJob(int processes, const std::vector<std::string>& arguments, Environment environment = {})
       : ProcessCluster(STRATA_GPU_TRAINER, arguments, {{"worker", processes}}) {
     environment.emplace("STRATA_TEST_DEVICE", "gpu");
-    environment.emplace("STRATA_EMULATED_GPUS", "4");
+    environment.emplace("STRATA_EMULATED_GPUS", std::to_string(kCards));
     environment.emplace("STRATA_LOG_LEVEL", "info");
     for (const cluster::TaskId& task : tasks()) {
       for (const auto& [name, value] : environment) set_environment(task, name, value);
+      // Each process has cards of its own, as their names say.
+      std::string cards;
+      for (int i = 0; i < kCards; ++i) cards += str_cat(i == 0 ? "" : ",", task.index * kCards + i);
+      if (!environment.contains("CUDA_VISIBLE_DEVICES")) {
+        set_environment(task, "CUDA_VISIBLE_DEVICES", cards);
+      }
     }
   }
+
+ private:
+  static constexpr int kCards = 4;
 };
 
 /// The first line of an output that begins so.

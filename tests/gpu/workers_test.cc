@@ -130,6 +130,19 @@ TEST(GpuWorkersTest, NcclThatIsMissingIsAnErrorWhereItIsAskedFor) {
   }
 }
 
+TEST(GpuWorkersTest, WorkersThatShareAGpuAddOnTheHosts) {
+  GpuJob job(2, {"fit", "2"},
+             {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}, {"STRATA_SHARED_GPUS", "allow"}});
+  job.start();
+  const std::string expected = digest_of("fit", 1);
+  for (const auto& [task, exit] : job.wait(120s)) {
+    EXPECT_EQ(line_of(exit.output, "sha256 "), expected) << exit.output;
+    EXPECT_NE(exit.output.find(" share a GPU, between whose users NCCL cannot add"),
+              std::string::npos)
+        << exit.output;
+  }
+}
+
 TEST(GpuWorkersTest, WithoutNcclTheHostsAdd) {
   const Environment none = {{"STRATA_NCCL", "/nowhere/libnccl.so.2"}};
   GpuJob cluster(2, {"fit", "2"}, none);

@@ -11,6 +11,7 @@
 
 namespace strata::optimizers {
 
+using tensor::StreamEvent;
 using tensor::StreamWait;
 
 CardReducer::CardReducer(std::string name, std::vector<Part> parts,
@@ -20,7 +21,8 @@ CardReducer::CardReducer(std::string name, std::vector<Part> parts,
       parts_(std::move(parts)),
       communicator_(std::move(communicator)),
       options_(options),
-      summed_(communicator_->devices().size()) {
+      summed_(communicator_->devices().size()),
+      finished_(communicator_->devices().size(), 1) {
   size_t variables = 0;
   for (const Part& part : parts_) {
     for (const size_t variable : part.variables) variables = std::max(variables, variable + 1);
@@ -36,6 +38,9 @@ CardReducer::CardReducer(std::string name, std::vector<Part> parts,
         views_[local][variable] = parts_[p].gradients[local].view(static_cast<int64_t>(e));
       }
     }
+  }
+  for (size_t local = 0; local < replicas; ++local) {
+    wait_for_communication(static_cast<int>(local));
   }
 }
 
@@ -95,9 +100,18 @@ void CardReducer::reset(int local) {
 
 void CardReducer::begin(int local) {
   if (!made_) return;
+  if (!std::exchange(finished_[static_cast<size_t>(local)], 0)) wait_for_communication(local);
   const MutexLock lock(mutex_);
   reset(local);
   next_ = 0;  // no sum of this run can have begun without this replica
+}
+
+/// What a step that failed has left may still use the gradients' memory.
+void CardReducer::wait_for_communication(int local) const {
+  const auto index = static_cast<size_t>(local);
+  StreamEvent end;
+  end.record(communicator_->streams()[index]);
+  end.block(StreamWait::kUpdateForSums, tensor::current_stream(communicator_->devices()[index]));
 }
 
 void CardReducer::mark_ready(int local, size_t variable, const at::Tensor& gradient) {
@@ -186,6 +200,7 @@ void CardReducer::finish(const std::vector<const std::vector<at::Tensor>*>& grad
   communicator_->status().throw_if_error();
   for (size_t local = 0; local < shares_.size(); ++local) {
     reset(static_cast<int>(local));
+    finished_[local] = 1;
     wait(static_cast<int>(local));
   }
 }

@@ -91,6 +91,7 @@ class CardReducer {
   void sum_what_is_complete() STRATA_REQUIRES(mutex_);
   void enqueue_sum(size_t bucket);
   void reset(int local);
+  void wait_for_communication(int local) const;
 
   const std::string name_;
   const std::vector<Part> parts_;
@@ -103,6 +104,7 @@ class CardReducer {
   std::vector<std::vector<Share>> shares_;   // by local replica, bucket
   std::vector<std::vector<bool>> given_;     // by local replica, variable: in this step
   std::vector<tensor::StreamEvent> summed_;  // by local replica
+  std::vector<char> finished_;               // by local replica: its last step
 
   Mutex mutex_;
   size_t next_ STRATA_GUARDED_BY(mutex_) = 0;  // the first bucket whose sum is not enqueued
