@@ -6,13 +6,13 @@
 #include <torch/csrc/profiler/unwind/unwind.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
+#include "core/mutex.h"
 #include "graph/symbols.h"
 #include "strata/core/str_cat.h"
 
@@ -86,15 +86,25 @@ const std::vector<std::pair<uintptr_t, uintptr_t>>& library_code() {
   return *code;
 }
 
+/// libtorch's, by one thread at a time: a place in its cache that a thread reads may move when
+/// another one's first call at a place makes the cache grow.
+struct Unwinder {
+  Mutex mutex;
+  bool works STRATA_GUARDED_BY(mutex) = true;  // libtorch has none for some processors
+};
+
 std::vector<void*> frames_here() {
-  static std::atomic<bool> works = true;  // libtorch has no unwinder for some processors
-  if (!works) return {};
+  static Unwinder unwinder;
   std::vector<void*> frames;
-  try {
-    frames = torch::unwind::unwind();
-  } catch (const std::exception&) {
-    works = false;
-    return {};
+  {
+    const MutexLock lock(unwinder.mutex);
+    if (!unwinder.works) return {};
+    try {
+      frames = torch::unwind::unwind();
+    } catch (const std::exception&) {
+      unwinder.works = false;
+      return {};
+    }
   }
   const auto& code = library_code();
   std::erase_if(frames, [&](const void* frame) {

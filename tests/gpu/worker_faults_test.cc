@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdio>
 #include <random>
 #include <string>
 
@@ -24,7 +25,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLiveness = 1500ms;
-constexpr auto kTimeout = 3s;  // of a collective
+constexpr auto kTimeout = 3s;   // of a collective
+constexpr auto kBusy = 1500ms;  // other tests run on this machine's cores at the same time
 const TaskId kSurvivor{"worker", 0};
 const TaskId kVictim{"worker", 1};
 
@@ -60,7 +62,9 @@ void lose_a_worker(int step, int signal, Clock::duration limit) {
   job.kill(kVictim, signal);
   // It is named where the survivor says why its step has failed.
   EXPECT_TRUE(job.wait_for_output(kSurvivor, kVictim.to_string(), 60s)) << job.output(kSurvivor);
-  EXPECT_LE(Clock::now() - begin, limit) << job.output(kSurvivor);
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  std::printf("named after %.2f s\n", took.count());
+  EXPECT_LE(took, limit + kBusy) << job.output(kSurvivor);
   expect_undisturbed(job.wait(kSurvivor, 240s));
   if (signal != SIGKILL) job.kill(kVictim);
 }
