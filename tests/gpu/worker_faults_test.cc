@@ -80,7 +80,7 @@ void break_a_call(const std::string& what, int rank, int call) {
 }
 
 TEST(GpuWorkerFaultsTest, EndWithTheWeightsOfAJobThatNobodyDisturbed) {
-  const int seeds = test::from_environment("STRATA_SOAK_GPU_FAULTS", 8);
+  const int seeds = test::from_environment("STRATA_SOAK_GPU_FAULTS", 20);
   const int first = test::from_environment("STRATA_SOAK_SEED", 1);
   ASSERT_NE(undisturbed(), "");
   for (int seed = first; seed < first + seeds; ++seed) {

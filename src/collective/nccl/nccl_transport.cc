@@ -81,14 +81,15 @@ void NcclTransport::connect() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   try {
-    nccl::check(library_.group_start(), "ncclGroupStart", kCaller);
-    for (size_t i = 0; i < communicators_.size(); ++i) {
-      const c10::DeviceGuard guard(options_.devices[i]);
-      check(library_.comm_init_rank_config(&communicators_[i], options_.num_ranks, id,
-                                           options_.ranks[i], &config),
-            "ncclCommInitRankConfig");
-    }
-    check(library_.group_end(), "ncclGroupEnd");
+    const auto make_all = [&] {
+      for (size_t i = 0; i < communicators_.size(); ++i) {
+        const c10::DeviceGuard guard(options_.devices[i]);
+        check(library_.comm_init_rank_config(&communicators_[i], options_.num_ranks, id,
+                                             options_.ranks[i], &config),
+              "ncclCommInitRankConfig");
+      }
+    };
+    check(call_in_group(kCaller, make_all), "ncclGroupEnd");
     wait_while_in_progress("making the communicators");
   } catch (...) {
     for (ncclComm_t each : communicators_) {
@@ -145,9 +146,7 @@ void NcclTransport::enqueue(const std::string& name, const std::function<void()>
   watched->name = name;
   watched->deadline = Clock::now() + options_.timeout;
   try {
-    nccl::check(library_.group_start(), "ncclGroupStart", kCaller);
-    calls();
-    check(library_.group_end(), "ncclGroupEnd");
+    check(call_in_group(kCaller, calls), "ncclGroupEnd");
     wait_while_in_progress(name);
   } catch (const Error& error) {
     abort(Status(error.code(), error.what()));

@@ -53,4 +53,16 @@ void check(ncclResult_t result, std::string_view call, std::string_view caller, 
               library.get_last_error(comm), "; set NCCL_DEBUG=INFO for NCCL's own account"));
 }
 
+ncclResult_t call_in_group(std::string_view caller, const std::function<void()>& calls) {
+  const Library& library = require(caller);
+  check(library.group_start(), "ncclGroupStart", caller);
+  try {
+    calls();
+  } catch (...) {
+    library.group_end();
+    throw;
+  }
+  return library.group_end();
+}
+
 }  // namespace strata::collective::nccl
