@@ -16,7 +16,7 @@ struct SourceLine {
 /// What is known of an address in a program.
 struct Symbol {
   /// From debug information: the line, and, if its function was inlined, the line that called it, and so on.
-  /// Empty: there is none.
+  /// Empty if the symbol table has no name for the address.
   std::vector<SourceLine> lines = {};
   /// Demangled, of the symbol table: the function that the code is in. Empty: it has none.
   std::string function = {};
@@ -31,7 +31,7 @@ std::string demangled(const char* name);
 std::string_view qualified_name(std::string_view demangled_function);
 
 /// Whether a function is of the libraries, by its demangled name: strata, libtorch, the standard library. Not a
-/// function of theirs that a lambda of the program is a part of, such as std::function's.
+/// library function that is instantiated for a lambda of the program, such as std::function's.
 bool is_library_function(std::string_view demangled_function);
 
 /// Whether a qualified name is in one of their namespaces.

@@ -234,7 +234,8 @@ bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
   return true;
 }
 
-/// Nobody is lost, and NCCL has failed: all go on with new communicators, from their last checkpoint.
+/// Recovers from a failure of NCCL while all workers are alive: makes new communicators; the caller then
+/// restores its last checkpoint.
 bool MultiWorkerMirroredStrategy::recover_cards(const Error& error) {
   if (!has_failed_cards()) return false;
   STRATA_LOG(kWarning) << "[" << kStrategyName << "] " << error.what()

@@ -11,6 +11,7 @@
 #include "collective/mpi/mpi_communicator.h"
 #include "collective/nccl/nccl_library.h"
 #include "collective/nccl/nccl_transport.h"
+#include "collective/planner/algorithm_options.h"
 #include "collective/planner/measure_links.h"
 #include "collective/planner/planner.h"
 #include "collective/shared_memory/shared_memory_communicator.h"
@@ -31,7 +32,6 @@ using cluster::TaskId;
 
 // Of CommunicationOptions::implementation.
 constexpr auto kAuto = "AUTO";
-constexpr auto kWire = "WIRE";
 constexpr auto kMpi = "MPI";
 constexpr auto kNccl = "NCCL";
 
@@ -341,11 +341,8 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     peers.push_back(self ? nullptr : server_->connect(tasks_[r], "collective", deadline));
   }
   if (bond.mends == 0 || !links_) links_ = measure_links(rank, placement, peers, deadline);
-  collective::CommunicationOptions on_the_wire = communication_;
-  for (const char* beside : {kWire, kMpi, kNccl}) {
-    if (on_the_wire.implementation == beside) on_the_wire.implementation = kAuto;
-  }
-  const auto planner = std::make_shared<collective::Planner>(placement, *links_, on_the_wire);
+  const auto planner = std::make_shared<collective::Planner>(
+      placement, *links_, collective::algorithm_options(communication_));
   STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
                     << placement.num_replicas() << " replicas, wire " << wire_ << "; "
                     << planner->describe(collective::Collective::kAllReduce);

@@ -1,6 +1,6 @@
 // Something happens to a job whose sums go over NCCL, at a moment that the seed chooses: a worker is
-// killed or stopped, a call of NCCL fails, or never ends. Nobody hangs, the lost one is named in
-// time, and the job, which is elastic, ends with the weights of one that nobody disturbed.
+// killed or stopped, a call of NCCL fails, or never ends. No process hangs, the failed worker is
+// named in time, and the elastic job ends with the weights of a run without a fault.
 //
 // STRATA_SOAK_GPU_FAULTS=200 takes as many seeds; STRATA_SOAK_SEED=n others.
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ test::Environment settings() {
           {"STRATA_TEST_TIMEOUT_MS", std::to_string(kTimeout / 1ms)}};
 }
 
-/// The weights of a job that nobody disturbs.
+/// The SHA-256 of the weights of a run without a fault.
 const std::string& undisturbed() {
   static const std::string digest = [] {
     const test::TempFolder folder;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collective/algorithms/tree_op.h"
+#include "collective/planner/algorithm_options.h"
 #include "strata/core/error.h"
 #include "tensor/stream_event.h"
 #include "tensor/tree_sum.h"
@@ -26,14 +27,6 @@ Placement one_rank_a_replica(const std::vector<int>& hosts) {
   }
   placement.host_of_rank = hosts;
   return placement;
-}
-
-/// What names a transport names no algorithm.
-CommunicationOptions of_algorithms(CommunicationOptions options) {
-  for (const char* transport : {"WIRE", "MPI", "NCCL"}) {
-    if (options.implementation == transport) options.implementation = "AUTO";
-  }
-  return options;
 }
 
 bool is_half(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
@@ -155,7 +148,7 @@ class CardRun {
 CardCommunicator::CardCommunicator(Options options)
     : options_(std::move(options)),
       planner_(one_rank_a_replica(options_.hosts), LinkModel::typical_cards(),
-               of_algorithms(options_.communication)) {
+               algorithm_options(options_.communication)) {
   STRATA_DCHECK(options_.devices.size() == options_.replicas.size());
   for (const c10::Device& device : options_.devices) {
     streams_.push_back(tensor::side_stream(device, tensor::SideWork::kCommunication));

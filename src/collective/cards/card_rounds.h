@@ -18,7 +18,7 @@ struct CardRound {
 /// what comes later afterwards, and find_fault has shown that its buffer is free from the start.
 /// Every rank has as many rounds, and the messages of one match: groups of sends and receives that
 /// wait for nothing but one another.
-/// @throws Error kInternal: a message that nobody sends.
+/// @throws Error kInternal: a receive without a matching send.
 std::vector<CardRound> card_rounds(const Schedule& schedule, int rank);
 
 }  // namespace strata::collective

@@ -140,7 +140,7 @@ void NcclTransport::check_alive(const std::string& name) const {
 }
 
 void NcclTransport::enqueue(const std::string& name, const std::function<void()>& calls) {
-  const MutexLock lock(mutex_);  // nobody aborts what is in use
+  const MutexLock lock(mutex_);  // the watcher must not abort a communicator during a call
   check_alive(name);
   auto watched = std::make_unique<Watched>();
   watched->name = name;

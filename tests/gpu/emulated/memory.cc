@@ -109,7 +109,7 @@ struct Memory::Ranges {
   char* device = reserve(PROT_NONE);
   char* host = reserve(PROT_READ | PROT_WRITE);
   std::map<StreamKey, FreeRanges> free;
-  size_t fresh = 0;  // nobody has had what lies behind
+  size_t fresh = 0;  // the first byte that was never handed out
   std::map<size_t, Used> used;
   std::vector<Parked> parked;
   size_t bytes_in_use = 0;

@@ -375,7 +375,7 @@ class Order {
     Block& block = place->second;
     const auto begin = static_cast<size_t>(bytes.begin - place->first);
     const size_t end = begin + bytes.size;
-    if (begin >= block.size) return;  // nobody's
+    if (begin >= block.size) return;  // in no allocated block
     for (const Record& record : block.records) {
       if (record.end <= begin || record.begin >= end || !(writes || record.writes)) continue;
       if (knows(clock, record.work)) continue;
