@@ -10,7 +10,8 @@
 // after each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was
 // measured, "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks
 // wrote. STRATA_TEST_DEVICE=gpu: the replicas have a GPU each; STRATA_TEST_ANY_ORDER: their sums are added
-// in any order. STRATA_TEST_TIMEOUT_MS: of a collective. STRATA_TEST_DROPOUT: its rate in fit, 0.2 without. STRATA_TEST_WEIGHTS=FILE: fit writes the weights there, as float64.
+// in any order. STRATA_TEST_TIMEOUT_MS: of a collective. STRATA_TEST_DTYPE=float64: weights and
+// arithmetic. STRATA_TEST_WEIGHTS=FILE: where it writes the weights, as float64.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -40,6 +41,7 @@
 #include "strata/core/interrupt.h"
 #include "strata/data/mnist.h"
 #include "strata/keras/callbacks.h"
+#include "strata/keras/dtype_policy.h"
 #include "strata/keras/layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
@@ -86,6 +88,11 @@ void write_weights(const std::vector<at::Tensor>& state) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+bool in_float64() {
+  const char* dtype = std::getenv("STRATA_TEST_DTYPE");
+  return dtype != nullptr && std::string(dtype) == "float64";
+}
+
 struct Steps : callbacks::Callback {
   explicit Steps(MultiWorkerMirroredStrategy& strategy) : strategy(strategy) {}
   void on_train_batch_end(int64_t, keras::Logs&) override {
@@ -103,13 +110,12 @@ struct Starts : callbacks::Callback {
 void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   keras::set_random_seed(1);
   const data::Mnist mnist = data::load_mnist();
-  const char* dropout = std::getenv("STRATA_TEST_DROPOUT");
-  const double rate = dropout != nullptr ? std::atof(dropout) : 0.2;
+  if (in_float64()) keras::set_dtype_policy("float64");
   const keras::Model model = strategy.scope([&] {
     return keras::Sequential(
         keras::Input({28, 28, 1}),
         {layers::Conv2D(8, 3, {.strides = {2}, .activation = "relu"}), layers::BatchNormalization(),
-         layers::MaxPooling2D(2), layers::Flatten(), layers::Dropout(rate), layers::Dense(10)});
+         layers::MaxPooling2D(2), layers::Flatten(), layers::Dropout(0.2), layers::Dense(10)});
   });
   model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
@@ -217,10 +223,15 @@ void Loop::run() {
 
 void loop(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   const data::Mnist mnist = data::load_mnist();
-  const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
+  const at::ScalarType dtype = in_float64() ? at::kDouble : at::kFloat;
+  const auto net = strategy.replicate([dtype] {
+    auto made = std::make_shared<Net>();
+    made->to(dtype);
+    return made;
+  });
   optimizers::SGD sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
-  const auto channels = [](const Example& batch) {
-    return Example{batch.x().unsqueeze(1), batch.y()};
+  const auto channels = [dtype](const Example& batch) {
+    return Example{batch.x().unsqueeze(1).to(dtype), batch.y()};
   };
   const data::Dataset train =
       mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch).map(channels);
@@ -250,6 +261,7 @@ void loop(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
     for (const Variable& variable : variables) state.push_back(variable.value().detach());
   }
   for (const auto& [name, slot] : sgd.slots()) state.push_back(slot);
+  write_weights(state);
   report(state, accuracy.result());
 }
 

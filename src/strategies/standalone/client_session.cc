@@ -9,7 +9,6 @@ ClientSession::ClientSession(std::shared_ptr<standalone::StandaloneClient> clien
                              ReplicaGroup& group)
     : client_(std::move(client)), group_(group) {
   if (!client_) return;
-  client_->set_group(group_);
   group_.set_step(client_->runs());
   group_.observe(client_);
 }

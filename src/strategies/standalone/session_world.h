@@ -11,32 +11,15 @@
 #include <vector>
 
 #include "graph/remote/step_run.h"
-#include "strata/cluster/cluster_spec.h"
 #include "strata/optim/optimizer.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/strategy.h"
-#include "strata/wire/security.h"
 #include "strategies/standalone/budget.h"
 #include "strategies/standalone/messages.h"
 #include "strategies/standalone/served_dataset.h"
+#include "strategies/standalone/session_strategy.h"
 
 namespace strata::standalone {
-
-/// What a session's group is made of.
-struct GroupSpec {
-  std::vector<std::string> devices;
-  uint64_t seed = 0;
-  int rank = 0;
-  int servers = 1;
-  std::string leader = {};  ///< The first server's address for the group.
-  std::optional<ParametersSpec> parameters = {};
-  std::optional<std::string> listen_address = {};
-  std::string job = {};
-  std::optional<wire::TlsOptions> tls = {};
-  std::optional<wire::JobSecret> job_secret = {};
-  std::chrono::milliseconds join_timeout = std::chrono::seconds(60);
-  std::chrono::milliseconds wait_timeout = std::chrono::minutes(30);
-};
 
 struct WorldLimits {
   std::chrono::nanoseconds step_time = std::chrono::minutes(5);

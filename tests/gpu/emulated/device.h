@@ -14,7 +14,9 @@
 /// (`counts`), and may be given modelled times.
 ///
 /// Linked into a test executable, that has GPUs: `gpu:0` and `gpu:1`, or as many as
-/// STRATA_EMULATED_GPUS says (8 at most). STRATA_EMULATED_GPU_WAITS=1 prints where the host waits. Not beside libtorch's own CUDA library.
+/// STRATA_EMULATED_GPUS says (8 at most). STRATA_EMULATED_GPU_WAITS=1 prints where the host waits,
+/// and with STRATA_EMULATED_GPU_DROPOUT=cpu dropout has the masks of replicas on CPUs. Not beside
+/// libtorch's own CUDA library.
 namespace strata::test::emulated_gpu {
 
 inline constexpr c10::DeviceIndex kMostDevices = 8;

@@ -22,8 +22,10 @@
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -368,14 +370,30 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   Memory::instance().record_stream(self.storage().data(), stream);
 }
 
+/// Operators on the host draw from the replica's stream again, which a kernel has left behind.
+struct WithRandomStreams {
+  static c10::impl::LocalDispatchKeySet keys() {
+    c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+    keys.excluded_ = keys.excluded_.remove(c10::DispatchKey::CustomRNGKeyId);
+    return keys;
+  }
+  c10::impl::ForceDispatchKeyGuard guard{keys()};
+};
+
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p,
                                                   std::optional<bool> train) {
   const Launch launch("aten::native_dropout", input.device(), {input});
   const at::Tensor from = on_host(input);
   at::Tensor mask = at::empty_like(from, from.options().dtype(at::kBool)).fill_(true);
   at::Tensor result = from.clone();
+  static const bool draw_as_cpus = std::getenv("STRATA_EMULATED_GPU_DROPOUT") != nullptr;
   if (train.value_or(true) && p > 0) {
-    mask.bernoulli_(1 - p, draws_of(default_generator(input.device().index())));
+    if (draw_as_cpus) {
+      const WithRandomStreams streams;
+      mask.bernoulli_(1 - p);
+    } else {
+      mask.bernoulli_(1 - p, draws_of(default_generator(input.device().index())));
+    }
     result.mul_(mask).mul_(p < 1 ? 1 / (1 - p) : 0);
   }
   return {launch.on_device(result), launch.on_device(mask)};
