@@ -36,13 +36,6 @@ std::vector<const std::vector<at::Tensor>*> gradients_of(
   return gradients;
 }
 
-/// The sum of gradients that may be on several devices.
-at::Tensor sum_on(c10::Device device, const std::vector<at::Tensor>& sources) {
-  std::vector<at::Tensor> there;
-  for (const at::Tensor& each : sources) there.push_back(each.defined() ? each.to(device) : each);
-  return collective::reduce_in_order(there, ReduceOp::kSum);
-}
-
 /// Replicas divide the variables by bytes: the largest first, to the replica with the least so far.
 std::vector<size_t> share_out(const std::vector<Variable>& variables, size_t replicas) {
   std::vector<size_t> order(variables.size());
@@ -319,8 +312,8 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!used_[i] || is_summed_on_cards(i)) continue;
     if (sparse[i]) {  // one sum, on the first device; the owner moves it
-      const c10::Device first = variables_[i].on_replica(0).device();
-      sources_[i] = std::vector<at::Tensor>(parts.size(), sum_on(first, sources_[i]));
+      sources_[i] = std::vector<at::Tensor>(
+          parts.size(), collective::reduce_in_order(sources_[i], ReduceOp::kSum));
       continue;
     }
     indices.push_back(i);
@@ -356,7 +349,7 @@ std::vector<at::Tensor> TorchOptimizerCore::Impl::reduce_share(size_t replica) c
     at::Tensor sum = is_summed_on_cards(i) ? cards_->sum(i, static_cast<int>(replica))
                      : added_              ? sources[replica]
                      : sources.size() == 1 ? sources[0]
-                                           : sum_on(parameter.device(), sources);
+                                           : collective::reduce_in_order(sources, ReduceOp::kSum);
     if (divisor_ != 1) sum = sum / divisor_;
     gradients[i] = sum.to(parameter.device(), parameter.scalar_type());
   }

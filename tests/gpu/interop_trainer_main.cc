@@ -1,13 +1,15 @@
 // A program that trains a torch::nn module on MNIST with 4 replicas that have a GPU each, for workers_test:
 //
 //   strata_gpu_interop_trainer torch|torch_step REPLICAS    torch::optim's optimizers under a strategy
+//   strata_gpu_interop_trainer accumulate REPLICAS          strata's SGD, gradients of 4 batches added up
 //   strata_gpu_interop_trainer ddp|quiet                    DistributedDataParallel: a process a replica
 //
 // REPLICAS: of this process; the cluster is TF_CONFIG's. `torch` has Adam and minimize(); `torch_step` and
-// `ddp` are the same training with SGD, whose losses are means; `quiet` adds the gradients of 4 batches up
-// before each step, and prints "quiet N": how often NCCL has sent in between. All print "step N" and "sha256
-// <digest>" of the weights; those with DistributedDataParallel also "buffers <digest>". STRATA_TEST_STEPS: how many (20). STRATA_TEST_IMPLEMENTATION,
-// STRATA_TEST_ANY_ORDER and STRATA_TEST_WEIGHTS as for strata_gpu_trainer.
+// `ddp` are the same training with SGD, whose losses are means; `quiet` adds the gradients of 4 batches up,
+// too. Where they are added up it prints "quiet N", how often NCCL has sent before the last of them, and
+// "sent some", if it has in all. All print "step N" and "sha256 <digest>" of the weights; those with
+// DistributedDataParallel also "buffers <digest>". STRATA_TEST_STEPS: how many (20).
+// STRATA_TEST_IMPLEMENTATION, STRATA_TEST_ANY_ORDER and STRATA_TEST_WEIGHTS as for strata_gpu_trainer.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/relu.h>
@@ -31,6 +33,7 @@
 #include "strata/data/mnist.h"
 #include "strata/interop/distributed_data_parallel.h"
 #include "strata/interop/torch_optimizer.h"
+#include "strata/optim/optimizers.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
@@ -104,6 +107,18 @@ void report(const std::vector<at::Tensor>& parameters) {
   say(str_cat("sha256 ", tensor::fingerprint(state)));
 }
 
+void report(const std::vector<Variable>& variables) {
+  std::vector<at::Tensor> weights;
+  for (const Variable& variable : variables) weights.push_back(variable.value());
+  report(weights);
+}
+
+MultiWorkerMirroredOptions job_of(int replicas) {
+  MultiWorkerMirroredOptions job{.seed = 3};
+  for (int i = 0; i < replicas; ++i) job.devices.push_back(str_cat("gpu:", i));
+  return job;
+}
+
 template <typename Options>
 Options with_environment(Options options) {
   if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
@@ -120,9 +135,7 @@ Options with_environment(Options options) {
 
 template <typename Optimizer, typename Step>
 void train_under_strategy(int replicas, const Optimizer& options, const Step& step) {
-  MultiWorkerMirroredOptions job{.seed = 3};
-  for (int i = 0; i < replicas; ++i) job.devices.push_back(str_cat("gpu:", i));
-  MultiWorkerMirroredStrategy strategy(with_environment(job));
+  MultiWorkerMirroredStrategy strategy(with_environment(job_of(replicas)));
   const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
   auto optimizer = options(net.variables());
   const Input input;
@@ -135,12 +148,39 @@ void train_under_strategy(int replicas, const Optimizer& options, const Step& st
     });
     say(str_cat("step ", i + 1));
   }
-  std::vector<at::Tensor> weights;
-  for (const Variable& variable : net.variables()) weights.push_back(variable.value());
-  report(weights);
+  report(net.variables());
 }
 
 unsigned long long num_sends() { return fake_nccl_operations("Send"); }
+
+void say_what_was_sent() { say(str_cat("sent ", num_sends() > 0 ? "some" : "none")); }
+
+void accumulate_under_strategy(int replicas) {
+  MultiWorkerMirroredStrategy strategy(with_environment(job_of(replicas)));
+  const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
+  const Input input;
+  constexpr int kBatches = 4;
+  const auto loss_of = [&](int batch) {
+    const int replica = get_replica_context()->replica_id_in_sync_group();
+    return input.loss(*net, batch, replica, net->parameters()[0].device()) / (kReplicas * kBatches);
+  };
+  for (int i = 0; i < num_steps(); ++i) {
+    const auto before = num_sends();
+    strategy.run([&] {
+      for (int batch = 0; batch + 1 < kBatches; ++batch) loss_of(i * kBatches + batch).backward();
+      net->parameters()[0].grad().sum().item<float>();  // what there is to do has been done
+    });
+    say(str_cat("quiet ", num_sends() - before));
+    strategy.run([&] {
+      sgd.minimize(loss_of(i * kBatches + kBatches - 1));
+      net->parameters()[0].sum().item<float>();
+    });
+    say(str_cat("step ", i + 1));
+  }
+  say_what_was_sent();
+  report(net.variables());
+}
 
 void train_data_parallel(bool quiet) {
   const c10::Device gpu(c10::kCUDA, 0);
@@ -172,7 +212,7 @@ void train_data_parallel(bool quiet) {
     module->parameters()[0].sum().item<float>();
     say(str_cat("step ", i + 1));
   }
-  say(str_cat("sent ", num_sends() > 0 ? "some" : "none"));
+  say_what_was_sent();
   std::vector<at::Tensor> buffers;
   for (const at::Tensor& each : module->buffers()) buffers.push_back(each.cpu());
   say(str_cat("buffers ", tensor::fingerprint(buffers)));
@@ -204,11 +244,13 @@ int main(int argc, char** argv) {
             loss().backward();
             sgd.step();
           });
+    } else if (mode == "accumulate") {
+      accumulate_under_strategy(replicas);
     } else if (mode == "ddp" || mode == "quiet") {
       train_data_parallel(mode == "quiet");
     } else {
       std::fprintf(stderr,
-                   "usage: strata_gpu_interop_trainer torch|torch_step REPLICAS\n"
+                   "usage: strata_gpu_interop_trainer torch|torch_step|accumulate REPLICAS\n"
                    "       strata_gpu_interop_trainer ddp|quiet\n");
       return 2;
     }

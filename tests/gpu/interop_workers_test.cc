@@ -82,8 +82,9 @@ TEST(GpuInteropWorkersTest, DataParallelModulesInAnyOrderAreNearTheFixedOne) {
   EXPECT_LE(test::largest_difference(any, fixed), 1e-5);
 }
 
-TEST(GpuInteropWorkersTest, NothingIsSentWithoutSync) {
-  GpuJob job = job_of("quiet", 4, {{"STRATA_TEST_STEPS", "4"}});
+/// Of a job that adds gradients of several batches up.
+void expect_quiet_batches(const std::string& mode, int processes) {
+  GpuJob job = job_of(mode, processes, {{"STRATA_TEST_STEPS", "4"}});
   job.start();
   for (const auto& [task, exit] : job.wait(120s)) {
     EXPECT_EQ(exit.code, 0) << exit.output;
@@ -95,6 +96,13 @@ TEST(GpuInteropWorkersTest, NothingIsSentWithoutSync) {
     }
     EXPECT_EQ(quiet, 4u) << exit.output;
   }
+}
+
+TEST(GpuInteropWorkersTest, NothingIsSentWithoutSync) { expect_quiet_batches("quiet", 4); }
+
+TEST(GpuInteropWorkersTest, BackwardsBeforeMinimizeSendNothing) {
+  expect_quiet_batches("accumulate", 2);
+  EXPECT_EQ(sha256_of("accumulate", 2), sha256_of("accumulate", 1));
 }
 
 TEST(GpuInteropWorkersTest, DataParallelModulesNameAPeerThatDies) {
