@@ -17,7 +17,7 @@ namespace strata::tensor {
 enum class StreamWait : uint8_t {
   kStepForBatch,      ///< A replica's stream for the copy of its batch.
   kAllocatorForStep,  ///< A batch's memory, the copy stream's, for the step that reads it.
-  kSumForGradients,   ///< A communication stream for the gradients of a bucket.
+  kSumForGradients,   ///< A communication stream for gradients of a bucket, or other values.
   kUpdateForSums,     ///< A replica's stream for the sums of the gradients.
   kReceiveForSums,    ///< Copies from other cards for what had their memory before.
   kSumForReceive,     ///< Sums on a card for the copies from others.

@@ -3,17 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "gpu/gpu_job.h"
+#include "gpu/weights_file.h"
 #include "support/temp_folder.h"
 
 namespace strata {
@@ -22,8 +18,10 @@ namespace {
 using cluster::TaskId;
 using test::Environment;
 using test::GpuJob;
+using test::largest_difference;
 using test::line_of;
 using test::ProcessCluster;
+using test::weights_in;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 /// What all workers report of a training with 4 replicas.
@@ -45,23 +43,6 @@ std::string digest_of(const std::string& mode, int processes, const Environment&
   }
   EXPECT_NE(digest, "");
   return digest;
-}
-
-std::vector<double> weights_in(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<double> weights(bytes.size() / sizeof(double));
-  std::memcpy(weights.data(), bytes.data(), weights.size() * sizeof(double));
-  return weights;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double most = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    most = std::max(most, std::abs(a[i] - b[i]));
-  }
-  return most;
 }
 
 class GpuWorkersBitsTest : public testing::TestWithParam<std::string> {};

@@ -19,6 +19,8 @@ constexpr const char* kCaller = "nccl";
 /// How often the watcher looks: what it finds is known to all well within a second.
 constexpr std::chrono::milliseconds kWatchInterval(20);
 constexpr std::chrono::microseconds kPollInterval(20);
+/// For the hosts' account of a failure.
+constexpr std::chrono::seconds kTimeOfHosts(1);
 
 cudaStream_t current_handle(c10::Device device) {
   return static_cast<cudaStream_t>(tensor::current_stream(device).native_handle());
@@ -149,8 +151,9 @@ void NcclTransport::enqueue(const std::string& name, const std::function<void()>
     check(call_in_group(kCaller, calls), "ncclGroupEnd");
     wait_while_in_progress(name);
   } catch (const Error& error) {
-    abort(Status(error.code(), error.what()));
-    throw;
+    const Status cause = cause_of(Status(error.code(), error.what()));
+    abort(cause);
+    throw Error(cause.code(), cause.message());
   }
   watched->ends.resize(options_.devices.size());
   for (size_t i = 0; i < watched->ends.size(); ++i) {
@@ -213,10 +216,21 @@ Status NcclTransport::status() {
 
 void NcclTransport::watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (Status status = look(); !status.ok()) return fail(status);
+    if (const Status status = look(); !status.ok()) return fail(cause_of(status));
     MutexLock lock(mutex_);
     changed_.wait_for(lock, stop, kWatchInterval, [] { return false; });
   }
+}
+
+/// Where a process has ended, NCCL may see a broken connection before the hosts have agreed on who is lost.
+Status NcclTransport::cause_of(const Status& seen) const {
+  if (!options_.others || seen.code() != ErrorCode::kUnavailable) return seen;
+  const auto deadline = Clock::now() + kTimeOfHosts;
+  while (Clock::now() < deadline) {
+    if (Status status = options_.others(); !status.ok()) return status;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return seen;
 }
 
 /// What has gone wrong; forgets what has ended.

@@ -33,7 +33,8 @@ class NcclTransport final : public CardTransport {
     std::string id = {};
     /// The limit of making the communicators, and of each call from its start on.
     std::chrono::milliseconds timeout = std::chrono::minutes(30);
-    /// Whether the other processes are there, as the host knows it. Threads: any.
+    /// Whether the other processes are there, as the host knows it: when NCCL reports an error it has a
+    /// second to say who is lost, since a process that ends breaks NCCL's connections first. Threads: any.
     std::function<Status()> others = {};
   };
 
@@ -62,6 +63,7 @@ class NcclTransport final : public CardTransport {
   void wait_while_in_progress(const std::string& what);
   void watch(const std::stop_token& stop);
   Status look();
+  Status cause_of(const Status& seen) const;
   void check_alive(const std::string& name) const STRATA_REQUIRES(mutex_);
   void abort(const Status& reason) STRATA_REQUIRES(mutex_);
   bool finalize();
