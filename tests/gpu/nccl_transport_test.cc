@@ -3,6 +3,8 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
 #include <gtest/gtest.h>
 
@@ -130,6 +132,39 @@ TEST_F(NcclTransportTest, AStalledCallEndsAtItsDeadline) {
   const Status status = cards.status();
   EXPECT_EQ(status.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(status.message(), "a test: has not ended on the cards after 500 ms");
+}
+
+TEST_F(NcclTransportTest, ValuesAreGatheredByNccl) {
+  CardCommunicator cards = make(Order::kFixed);
+  fake_nccl_reset_counters();
+  const auto here = random_values(7);
+  std::vector<at::Tensor> values, results;
+  for (size_t i = 0; i < here.size(); ++i) {
+    values.push_back(here[i].to(cards.devices()[i]));
+    results.push_back(at::zeros({static_cast<int64_t>(here.size()), 7}, values.back().options()));
+    c10::Event ready(c10::kCUDA);
+    ready.record(tensor::current_stream(cards.devices()[i]));
+    ready.block(cards.for_values().streams()[i]);
+  }
+  cards.for_values().all_gather(values, results, "a test");
+  for (size_t i = 0; i < here.size(); ++i) {
+    cards.for_values().streams()[i].synchronize();
+    EXPECT_TRUE(at::equal(results[i].cpu(), at::stack(here)));
+  }
+  EXPECT_EQ(fake_nccl_operations("AllGather"), here.size());
+}
+
+TEST_F(NcclTransportTest, WhatEndsTheSumsOfGradientsEndsThoseOfValues) {
+  for (const bool values_fail : {false, true}) {
+    CardCommunicator cards = make(Order::kFixed);
+    CardCommunicator& values = cards.for_values();
+    (values_fail ? values : cards).fail(Status(ErrorCode::kUnavailable, "a test's end"));
+    const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+    const auto other = [&] { return values_fail ? cards.status() : values.status(); };
+    while (other().ok() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(other().message(), "a test's end");
+    EXPECT_THROW(sum(values_fail ? cards : values, random_values(10)), Error);
+  }
 }
 
 TEST_F(NcclTransportTest, AProcessThatDoesNotComeIsADeadline) {
