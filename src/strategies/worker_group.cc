@@ -401,9 +401,11 @@ std::string WorkerGroup::why_not_between_cards(const std::vector<WorkerCards>& c
 
 std::shared_ptr<collective::CardCommunicator> WorkerGroup::make_cards(
     const collective::Placement& placement, wire::Deadline deadline) {
-  constexpr auto kIdKey = "strata/nccl id";
-  const int rank = communicator_->rank();
-  if (rank == 0) server_->set(kIdKey, to_hex(collective::nccl::NcclTransport::new_id()));
+  const auto common_id = [server = server_, is_first = communicator_->rank() == 0](
+                             const std::string& key, wire::Deadline limit) {
+    if (is_first) server->set(key, to_hex(collective::nccl::NcclTransport::new_id()));
+    return from_hex(server->get(key, limit));
+  };
   collective::CardCommunicator::Options options{.replicas = communicator_->replicas(),
                                                 .communication = communication_};
   for (size_t i = 0; i < options.replicas.size(); ++i) {
@@ -417,12 +419,17 @@ std::shared_ptr<collective::CardCommunicator> WorkerGroup::make_cards(
           .num_ranks = placement.num_replicas(),
           .ranks = options.replicas,
           .devices = options.devices,
-          .id = from_hex(server_->get(kIdKey, deadline)),
+          .id = common_id("strata/nccl id", deadline),
+          .next_id =
+              [common_id, timeout = timeout_] {
+                return common_id("strata/nccl id for values", wire::Deadline::after(timeout));
+              },
           .timeout = communication_.timeout,
-          .others = [server = server_, communicator = communicator_] {
-            const Status status = server->status();
-            return status.ok() ? communicator->status() : status;
-          }});
+          .others =
+              [server = server_, communicator = communicator_] {
+                const Status status = server->status();
+                return status.ok() ? communicator->status() : status;
+              }});
   return std::make_shared<collective::CardCommunicator>(std::move(options));
 }
 

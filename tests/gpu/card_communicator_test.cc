@@ -1,8 +1,10 @@
 // Sums over cards: the bits of reduce_in_order, by every algorithm, for every number of replicas.
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/Event.h>
 #include <gtest/gtest.h>
 
@@ -85,6 +87,36 @@ TEST(CardCommunicatorTest, EveryDtypeAndOperation) {
       SCOPED_TRACE(str_cat(dtype, " ", reduce_op_name(op)));
       expect_sums(cards, 3001, dtype, op);
     }
+  }
+}
+
+TEST(CardCommunicatorTest, GathersByReplica) {
+  for (int replicas = 1; replicas <= 5; ++replicas) {
+    CardCommunicator cards = make(std::vector<int>(static_cast<size_t>(replicas), 0));
+    CardCommunicator& values = cards.for_values();
+    EXPECT_EQ(&values, &cards.for_values());
+    std::vector<at::Tensor> here, there, results;
+    std::vector<c10::Stream> mains;
+    for (const c10::Device& device : values.devices()) {
+      here.push_back(at::randn({33}, at::kDouble));
+      there.push_back(here.back().to(device));
+      results.push_back(at::empty({replicas, 33}, there.back().options()));
+      mains.push_back(tensor::current_stream(device));
+    }
+    order(mains, values.streams());
+    const auto before = test::emulated_gpu::counts();
+    values.all_gather(there, results, "test");
+    EXPECT_EQ(test::emulated_gpu::counts().host_waits, before.host_waits);
+    order(values.streams(), mains);
+    for (const at::Tensor& result : results) EXPECT_TRUE(at::equal(result.cpu(), at::stack(here)));
+  }
+}
+
+TEST(CardCommunicatorTest, ValuesHaveStreamsOfTheirOwn) {
+  CardCommunicator cards = make({0, 0});
+  for (int card = 0; card < 2; ++card) {
+    const auto at = static_cast<size_t>(card);
+    EXPECT_NE(cards.for_values().streams()[at], cards.streams()[at]);
   }
 }
 

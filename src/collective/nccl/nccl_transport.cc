@@ -34,6 +34,32 @@ struct NcclTransport::Watched {
   Clock::time_point deadline;
 };
 
+/// The first reason for which one of them has ended.
+class NcclTransport::CommonEnd {
+ public:
+  Status reason() {
+    const MutexLock lock(mutex_);
+    return reason_;
+  }
+  void set(const Status& reason) {
+    const MutexLock lock(mutex_);
+    if (reason_.ok()) reason_ = reason;
+  }
+
+ private:
+  Mutex mutex_;
+  Status reason_ STRATA_GUARDED_BY(mutex_);
+};
+
+namespace {
+
+NcclTransport::Options with_end(NcclTransport::Options options) {
+  if (!options.end) options.end = std::make_shared<NcclTransport::CommonEnd>();
+  return options;
+}
+
+}  // namespace
+
 std::string NcclTransport::new_id() {
   const Library& library = require(kCaller);
   ncclUniqueId id;
@@ -42,7 +68,7 @@ std::string NcclTransport::new_id() {
 }
 
 NcclTransport::NcclTransport(Options options)
-    : options_(std::move(options)), library_(require(kCaller)) {
+    : options_(with_end(std::move(options))), library_(require(kCaller)) {
   STRATA_DCHECK(options_.id.size() == NCCL_UNIQUE_ID_BYTES);
   connect();
   watcher_ = Thread("strata-nccl", [this](const std::stop_token& stop) { watch(stop); });
@@ -123,9 +149,8 @@ void NcclTransport::wait_while_in_progress(const std::string& what) {
         nccl::check(result, what, kCaller, each);
         break;
       }
-      if (options_.others) {
-        const Status status = options_.others();
-        if (!status.ok()) throw Error(status.code(), status.message());
+      if (const Status status = why_to_end(); !status.ok()) {
+        throw Error(status.code(), status.message());
       }
       STRATA_CHECK(Clock::now() < deadline, kDeadlineExceeded, "[nccl] ", what, " of ",
                    options_.num_ranks, " cards: has not ended after ", options_.timeout.count(),
@@ -197,6 +222,27 @@ bool NcclTransport::all_reduce(const std::vector<at::Tensor>& values, ReduceOp o
   return true;
 }
 
+bool NcclTransport::all_gather(const std::vector<at::Tensor>& values,
+                               const std::vector<at::Tensor>& results, const std::string& name) {
+  enqueue(name, [&] {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const at::Tensor& value = values[i];
+      check(library_.all_gather(value.const_data_ptr(), results[i].mutable_data_ptr(),
+                                static_cast<size_t>(value.numel()),
+                                data_type(value.scalar_type(), kCaller), communicators_[i],
+                                current_handle(value.device())),
+            "ncclAllGather");
+    }
+  });
+  return true;
+}
+
+std::shared_ptr<CardTransport> NcclTransport::another() {
+  Options options = options_;
+  options.id = options_.next_id ? options_.next_id() : new_id();
+  return std::make_shared<NcclTransport>(std::move(options));
+}
+
 void NcclTransport::fail(const Status& reason) {
   const MutexLock lock(mutex_);
   abort(reason);
@@ -205,6 +251,7 @@ void NcclTransport::fail(const Status& reason) {
 void NcclTransport::abort(const Status& reason) {
   if (std::exchange(aborted_, true)) return;
   status_ = reason;
+  options_.end->set(reason);
   for (ncclComm_t each : communicators_) library_.comm_abort(each);
   under_way_.clear();
 }
@@ -212,6 +259,14 @@ void NcclTransport::abort(const Status& reason) {
 Status NcclTransport::status() {
   const MutexLock lock(mutex_);
   return status_;
+}
+
+/// Who is lost, by the host's account, says more than that a connection broke.
+Status NcclTransport::why_to_end() const {
+  if (options_.others) {
+    if (Status status = options_.others(); !status.ok()) return status;
+  }
+  return options_.end->reason();
 }
 
 void NcclTransport::watch(const std::stop_token& stop) {
@@ -243,10 +298,7 @@ Status NcclTransport::look() {
   while (!under_way_.empty() && has_ended(under_way_.front())) {
     under_way_.erase(under_way_.begin());
   }
-  // Who is lost, by the host's account, says more than that a connection broke.
-  if (options_.others) {
-    if (Status status = options_.others(); !status.ok()) return status;
-  }
+  if (Status status = why_to_end(); !status.ok()) return status;
   if (under_way_.empty()) return {};
   for (size_t i = 0; i < communicators_.size(); ++i) {
     ncclResult_t result = ncclSuccess;
