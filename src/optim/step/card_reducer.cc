@@ -1,5 +1,6 @@
 #include "optim/step/card_reducer.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/tensor.h>
@@ -63,7 +64,7 @@ std::vector<size_t> CardReducer::agree_on_order() const {
   std::vector<size_t> order;
   std::vector<bool> is_listed(variables_.size(), false);
   for (int64_t i = 0; first != seen.end() && i < first->numel(); ++i) {
-    const int64_t variable = first->const_data_ptr<int64_t>()[i];
+    const auto variable = (*first)[i].item<int64_t>();
     const auto count = static_cast<int64_t>(variables_.size());
     STRATA_CHECK(0 <= variable && variable < count && !is_listed[static_cast<size_t>(variable)],
                  kInvalidArgument, "[", name_, "] another process has a gradient of variable ",
