@@ -22,8 +22,10 @@ enum class StreamWait : uint8_t {
   kReceiveForSums,    ///< Copies from other cards for what had their memory before.
   kSumForReceive,     ///< Sums on a card for the copies from others.
   kHostForFinite,  ///< The host, in a step, for whether the gradients of the one before were finite.
+  kGatherForUpdate,  ///< A communication stream for the parts of parameters that its card has updated.
+  kStepForGather,  ///< A replica's stream for what the other cards have updated.
 };
-inline constexpr int kNumStreamWaits = 7;
+inline constexpr int kNumStreamWaits = 9;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);

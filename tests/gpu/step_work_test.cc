@@ -115,6 +115,7 @@ struct FitCase {
   std::vector<std::string> devices;
   optimizers::AdamOptions adam = {};
   bool mixed = false;  // float16, with a loss scale that finds its size
+  bool sharded = false;
 
   friend std::ostream& operator<<(std::ostream& out, const FitCase& fit) { return out << fit.name; }
 };
@@ -125,7 +126,8 @@ class GpuFitStopsTest : public testing::TestWithParam<FitCase> {
 };
 
 TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
-  MirroredStrategy strategy({.devices = GetParam().devices});
+  MirroredStrategy strategy(
+      {.devices = GetParam().devices, .shard_optimizer_state = GetParam().sharded});
   const keras::Model model = strategy.scope([] {
     keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"),
                                               layers::BatchNormalization({.synchronized = true}),
@@ -155,6 +157,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(FitCase{"OneCard", {"gpu:0"}}, FitCase{"TwoCards", {"gpu:0", "gpu:1"}},
                     FitCase{"ClippedByNorm", {"gpu:0"}, {.clipnorm = 0.5}},
                     FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}},
+                    FitCase{"Sharded", {"gpu:0", "gpu:1"}, {}, false, true},
+                    FitCase{"ShardedClipped", {"gpu:0", "gpu:1"}, {.clipnorm = 0.5}, false, true},
+                    FitCase{"ShardedMixed", {"gpu:0", "gpu:1"}, {}, true, true},
                     FitCase{"MixedFloat16", {"gpu:0"}, {}, true},
                     FitCase{"MixedFloat16OnTwoCards", {"gpu:0", "gpu:1"}, {}, true}),
     [](const auto& info) { return info.param.name; });

@@ -47,6 +47,12 @@ class CardCommunicator {
   /// Reduces in place. @param values  `[n]`, contiguous, one a local replica on its card, of one dtype and
   ///   size everywhere. They are ready on `streams()`, where the results are, too.
   void all_reduce(const std::vector<at::Tensor>& values, ReduceOp op, const std::string& name);
+  /// Reduces in place: of n replicas replica r gets the r-th of n equal parts, with the bits that all_reduce
+  /// has there; its other elements are undefined then. @param values  As above, a multiple of n elements.
+  /// @throws Error  kInternal: they are not.
+  void reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op, const std::string& name);
+  /// In place: replica r has the r-th of n equal parts, and all get all. @param values, @throws  As above.
+  void all_gather(const std::vector<at::Tensor>& values, const std::string& name);
 
   void fail(const Status& reason) { options_.transport->fail(reason); }
   Status status() { return options_.transport->status(); }
@@ -60,7 +66,11 @@ class CardCommunicator {
     std::vector<ScratchLayout> layouts;          // likewise
   };
 
-  const Plan& plan_for(int64_t elements, int64_t element_bytes, int64_t partial_bytes);
+  void check_parts(const std::vector<at::Tensor>& values, const std::string& name) const;
+  /// By the planner's schedule.
+  void run(Collective collective, const std::vector<at::Tensor>& values, ReduceOp op,
+           const std::string& name);
+  const Plan& plan_for(const Wanted& wanted);
 
   const Options options_;
   const Planner planner_;

@@ -32,6 +32,18 @@ class CardTransport {
     static_cast<void>(values), static_cast<void>(op), static_cast<void>(name);
     return false;
   }
+  /// Reduces in any order, in place: of n ranks rank r gets the r-th of n equal parts of its value, whose
+  /// other elements are undefined then. @return as all_reduce.
+  virtual bool reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op,
+                              const std::string& name) {
+    static_cast<void>(values), static_cast<void>(op), static_cast<void>(name);
+    return false;
+  }
+  /// In place: rank r has the r-th of n equal parts, and all get all. @return as all_reduce.
+  virtual bool all_gather(const std::vector<at::Tensor>& values, const std::string& name) {
+    static_cast<void>(values), static_cast<void>(name);
+    return false;
+  }
   /// Ends what is pending, here and elsewhere: this process cannot continue.
   virtual void fail(const Status& reason) { static_cast<void>(reason); }
   /// Ok while calls can be made.

@@ -194,6 +194,41 @@ bool NcclTransport::all_reduce(const std::vector<at::Tensor>& values, ReduceOp o
   return true;
 }
 
+bool NcclTransport::reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op,
+                                   const std::string& name) {
+  enqueue(name, [&] {
+    for (size_t i = 0; i < values.size(); ++i) {
+      at::Tensor part = part_of(values[i], i);
+      check(library_.reduce_scatter(values[i].const_data_ptr(), part.mutable_data_ptr(),
+                                    static_cast<size_t>(part.numel()),
+                                    data_type(part.scalar_type(), kCaller), reduction(op),
+                                    communicators_[i], current_handle(part.device())),
+            "ncclReduceScatter");
+    }
+  });
+  return true;
+}
+
+bool NcclTransport::all_gather(const std::vector<at::Tensor>& values, const std::string& name) {
+  enqueue(name, [&] {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const at::Tensor part = part_of(values[i], i);
+      check(library_.all_gather(part.const_data_ptr(), values[i].mutable_data_ptr(),
+                                static_cast<size_t>(part.numel()),
+                                data_type(part.scalar_type(), kCaller), communicators_[i],
+                                current_handle(part.device())),
+            "ncclAllGather");
+    }
+  });
+  return true;
+}
+
+/// Of n equal ones the local rank's, in place.
+at::Tensor NcclTransport::part_of(const at::Tensor& value, size_t local) const {
+  const int64_t size = value.numel() / options_.num_ranks;
+  return value.narrow(0, size * options_.ranks[local], size);
+}
+
 void NcclTransport::fail(const Status& reason) {
   const MutexLock lock(mutex_);
   abort(reason);

@@ -49,6 +49,9 @@ class NcclTransport final : public CardTransport {
   void exchange(const std::vector<CardMessage>& messages, const std::string& name) override;
   bool all_reduce(const std::vector<at::Tensor>& values, ReduceOp op,
                   const std::string& name) override;
+  bool reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op,
+                      const std::string& name) override;
+  bool all_gather(const std::vector<at::Tensor>& values, const std::string& name) override;
   void fail(const Status& reason) override;
   Status status() override;
   std::string describe() const override;
@@ -57,6 +60,7 @@ class NcclTransport final : public CardTransport {
   struct Watched;  // a call under way
 
   ncclComm_t communicator_of(int rank) const;
+  at::Tensor part_of(const at::Tensor& value, size_t local) const;
   void connect();
   void enqueue(const std::string& name, const std::function<void()>& calls);
   void wait_while_in_progress(const std::string& what);

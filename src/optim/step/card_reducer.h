@@ -10,6 +10,7 @@
 
 #include "collective/cards/card_communicator.h"
 #include "core/mutex.h"
+#include "optim/step/card_shards.h"
 #include "tensor/arena.h"
 #include "tensor/stream_event.h"
 
@@ -35,6 +36,8 @@ class CardReducer {
     int64_t bytes_per_bucket = 25 << 20;
     /// Smaller, so that communication begins early. Source: torch.nn.parallel.DistributedDataParallel.
     int64_t bytes_of_first = 1 << 20;
+    /// Each card needs the sums of its part of a bucket alone (`shards_of`).
+    bool scatter = false;
   };
 
   /// @param name  Of the optimizer, for messages.
@@ -58,7 +61,9 @@ class CardReducer {
 
   /// Whether the variable's gradients are summed here; known after `finish`.
   bool has(size_t variable) const { return home_[variable].bucket >= 0; }
-  /// The sum, on a replica's card; ready on the streams of the thread that called `finish`, and of those
+  /// A part's buckets, as its arenas are shared out between the cards; known after `finish`.
+  CardShards shards_of(size_t part) const;
+  /// The sum, on a replica's card, with `scatter` in its parts of buckets alone; ready on the streams of the thread that called `finish`, and of those
   /// that have called `wait`.
   const at::Tensor& sum(size_t variable, int local) const {
     return views_[static_cast<size_t>(local)][variable];
