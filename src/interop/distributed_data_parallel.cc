@@ -1,17 +1,26 @@
 #include "strata/interop/distributed_data_parallel.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "interop/card_broadcast.h"
+#include "optim/step/card_reducer.h"
 #include "optim/step/gradient_reducer.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
+#include "strata/runtime/devices.h"
 #include "strategies/worker_group.h"
+#include "tensor/stream_event.h"
 
 namespace strata::detail {
 namespace {
@@ -30,6 +39,19 @@ class WhenAccumulated final : public autograd::PostAccumulateGradHook {
   std::function<void(const at::Tensor&)> call_;
 };
 
+/// Where all parameters are: a GPU by its name, else a CPU, from which gradients go over the hosts.
+std::string device_of(const torch::nn::Module& module) {
+  const std::vector<at::Tensor> parameters = module.parameters();
+  const auto is_here = [](c10::Device device) {
+    return [device](const at::Tensor& each) { return !each.defined() || each.device() == device; };
+  };
+  if (parameters.empty()) return "cpu:0";
+  for (const LogicalDevice& gpu : list_logical_devices("GPU")) {
+    if (std::ranges::all_of(parameters, is_here(gpu.physical))) return str_cat("gpu:", gpu.index);
+  }
+  return "cpu:0";
+}
+
 }  // namespace
 
 class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
@@ -38,14 +60,16 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
       : module_(std::move(module)), broadcast_buffers_(options.broadcast_buffers) {
     const std::optional<cluster::Cluster> cluster = find_workers(options.cluster_resolver);
     if (!cluster) return;
-    workers_ =
-        std::make_unique<WorkerGroup>(*cluster, options.server, options.communication_options,
-                                      std::vector<std::string>{"cpu:0"}, SharedSettings{});
+    workers_ = std::make_unique<WorkerGroup>(
+        *cluster, options.server, options.communication_options,
+        std::vector<std::string>{device_of(*module_)}, SharedSettings{},
+        GpuRules{.share = options.share_gpus, .mixed_kinds = true});
     ReplicaGroupOptions group{.name = kName, .devices = workers_->devices()};
     group.reduction = {.bytes_per_pack = options.communication_options.bytes_per_pack,
                        .overlap = options.communication_options.overlap.value_or(true)};
     group.timeout = options.communication_options.timeout;
     group.communicator = workers_->communicator();
+    group.cards = workers_->cards();
     group.use_cpu_kernels = false;
     group_ = std::make_shared<ReplicaGroup>(std::move(group));
     take_parameters();
@@ -57,6 +81,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
       autograd::impl::set_post_acc_grad_hooks(variable.on_replica(0), nullptr);
     }
     reducer_.reset();
+    cards_.reset();
     if (workers_) workers_->leave();
   }
 
@@ -97,7 +122,11 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     }
     STRATA_CHECK(!variables_.empty(), kInvalidArgument, "[", kName,
                  "] got a module without parameters that require gradients");
-    reducer_ = std::make_unique<optimizers::GradientReducer>(kName, variables_);
+    if (group_->options().cards) {
+      cards_ = std::make_unique<optimizers::CardReducer>(kName, variables_);
+    }
+    reducer_ = std::make_unique<optimizers::GradientReducer>(
+        kName, variables_, optimizers::ReducerOptions{.on_cards = cards_ != nullptr});
   }
 
   void take_buffers() {
@@ -105,10 +134,19 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
       if (buffer.defined() && buffer.numel() > 0) buffers_.push_back(buffer);
     }
     send_buffers();
+    const auto& cards = group_->options().cards;
+    if (!cards) return;
+    const auto on_card = std::ranges::stable_partition(
+        buffers_, [&](const at::Tensor& each) { return !CardBroadcast::can_take(each, *cards); });
+    const std::vector<at::Tensor> there(on_card.begin(), on_card.end());
+    buffers_.erase(on_card.begin(), on_card.end());
+    const bool is_root = group_->communicator()->rank() == 0;
+    if (!there.empty()) card_buffers_ = std::make_unique<CardBroadcast>(there, cards, is_root);
   }
 
   void send_buffers() {
     const at::NoGradGuard no_grad;
+    if (card_buffers_) card_buffers_->run("buffers of the chief");
     for (at::Tensor& buffer : buffers_) buffer.copy_(first_of_group(*group_, buffer, "buffer"));
   }
 
@@ -117,11 +155,30 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     if (!sync_) return;
     if (!in_backward_) {
       in_backward_ = true;
+      begin_step();
       autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->end_backward();
       });
     }
-    if (!parameter.grad().is_sparse()) reducer_->mark_ready(0, index, parameter.grad());
+    if (parameter.grad().is_sparse()) return;
+    if (!cards_) {
+      reducer_->mark_ready(0, index, parameter.grad());
+    } else if (is_on_stream_of_step(parameter.device())) {
+      cards_->mark_ready(0, index, parameter.grad());
+    }
+  }
+
+  void begin_step() {
+    stream_.reset();
+    if (cards_) cards_->begin(0);
+  }
+
+  /// A bucket is filled on one stream. Gradients of another wait for the end of backward, behind which the
+  /// engine orders all of them.
+  bool is_on_stream_of_step(c10::Device device) {
+    const c10::Stream stream = tensor::current_stream(device);
+    if (!stream_) stream_ = stream;
+    return stream == *stream_;
   }
 
   void end_backward() {
@@ -132,34 +189,61 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
   /// @return how many processes have a gradient.
   double step(bool here) {
     const at::NoGradGuard no_grad;
+    if (!here) begin_step();
     std::vector<at::Tensor> gradients;
     for (const Variable& variable : variables_) {
       gradients.push_back(here ? variable.on_replica(0).grad() : at::Tensor());
     }
-    reducer_->add(0, gradients);
+    if (cards_) {
+      cards_->add(0, gradients);
+    } else {
+      reducer_->add(0, gradients);
+    }
     const optimizers::GradientReducer::Result result =
         reducer_->reduce({{.gradients = &gradients, .weight = here ? 1.0 : 0.0}});
-    for (size_t i = 0; i < variables_.size() && here; ++i) take(i, result.sums[i], result.weight);
+    if (cards_) cards_->finish({&gradients}, result.is_here);
+    if (here) take_means(result);
     if (broadcast_buffers_ && result.weight > 0) send_buffers();
     return result.weight;
   }
 
-  void take(size_t index, const optimizers::GradientSum& sum, double count) {
-    if (!sum.used) return;
-    const at::Tensor& parameter = variables_[index].on_replica(0);
-    at::Tensor& gradient = parameter.mutable_grad();
-    if (!sum.sparse.empty()) {
-      at::Tensor all;
-      for (const at::Tensor& each : sum.sparse) {
-        if (each.defined()) all = all.defined() ? all + each : each;
+  /// Into `.grad`.
+  void take_means(const optimizers::GradientReducer::Result& result) {
+    std::vector<at::Tensor> means;  // of sums on cards: by two kernels for all
+    std::vector<at::Tensor> sums;
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const optimizers::GradientSum& sum = result.sums[i];
+      if (!sum.used) continue;
+      const at::Tensor& parameter = variables_[i].on_replica(0);
+      if (!sum.sparse.empty()) {
+        take_rows(parameter, sum.sparse, result.weight);
+        continue;
       }
-      gradient = (all / count).to(parameter.device());
-      return;
+      at::Tensor& gradient = parameter.mutable_grad();
+      if (!gradient.defined() || gradient.is_sparse()) {
+        gradient = at::zeros(parameter.sizes(), parameter.options());
+      }
+      if (cards_ && cards_->has(i)) {
+        means.push_back(gradient);
+        sums.push_back(cards_->sum(i, 0));
+      } else {
+        gradient.copy_(sum.dense[0]).div_(result.weight);
+      }
     }
-    if (!gradient.defined() || gradient.is_sparse()) {
-      gradient = at::zeros(parameter.sizes(), parameter.options());
+    if (means.empty()) return;
+    at::_foreach_copy_(means, sums);
+    at::_foreach_div_(means, result.weight);
+  }
+
+  static void take_rows(const at::Tensor& parameter, const std::vector<at::Tensor>& sparse,
+                        double count) {
+    at::Tensor all;
+    for (const at::Tensor& each : sparse) {
+      if (!each.defined()) continue;
+      const at::Tensor rows = each.to(parameter.device());
+      all = all.defined() ? all + rows : rows;
     }
-    gradient.copy_(sum.dense[0]).div_(count);
+    parameter.mutable_grad() = all / count;
   }
 
   std::shared_ptr<torch::nn::Module> module_;
@@ -167,9 +251,12 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
   std::unique_ptr<WorkerGroup> workers_;  // null: one process
   std::shared_ptr<ReplicaGroup> group_;
   std::vector<Variable> variables_;
-  std::vector<at::Tensor> buffers_;
+  std::vector<at::Tensor> buffers_;              // that go over the hosts
+  std::unique_ptr<CardBroadcast> card_buffers_;  // null: none
   std::unique_ptr<optimizers::GradientReducer> reducer_;
+  std::unique_ptr<optimizers::CardReducer> cards_;  // null: gradients are not summed on GPUs
   bool in_backward_ = false;
+  std::optional<c10::Stream> stream_;  // of this step's gradients on the card
 };
 
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,

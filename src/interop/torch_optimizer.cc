@@ -10,6 +10,7 @@
 #include "collective/in_process/in_process.h"
 #include "graph/host_call.h"
 #include "interop/torch_optimizer_state.h"
+#include "optim/step/card_reducer.h"
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
 #include "runtime/replica_group.h"
@@ -27,6 +28,13 @@ struct Contribution {
   double factor = 1;                  // of these gradients
   double weight = 0;                  // in the sum that divides everything; all 0: nothing divides
 };
+
+std::vector<const std::vector<at::Tensor>*> gradients_of(
+    const std::vector<const Contribution*>& parts) {
+  std::vector<const std::vector<at::Tensor>*> gradients;
+  for (const Contribution* each : parts) gradients.push_back(&each->gradients);
+  return gradients;
+}
 
 /// Replicas divide the variables by bytes: the largest first, to the replica with the least so far.
 std::vector<size_t> share_out(const std::vector<Variable>& variables, size_t replicas) {
@@ -78,6 +86,7 @@ class TorchOptimizerCore::Impl {
   void take_sums(const std::vector<const Contribution*>& local_parts);
   void update(size_t replica, const std::vector<at::Tensor>& gradients);
   std::vector<at::Tensor> reduce_share(size_t replica) const;
+  bool is_summed_on_cards(size_t variable) const { return cards_ && cards_->has(variable); }
   uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
 
   void make_exchange();
@@ -86,7 +95,9 @@ class TorchOptimizerCore::Impl {
   /// Hears of a group's other replicas.
   struct Observer final : RunObserver {
     explicit Observer(Impl& impl) : impl(impl) {}
-    void on_run_begin(int) override {}
+    void on_run_begin(int local) override {
+      if (impl.cards_) impl.cards_->begin(local);
+    }
     void on_run_end(int) override {}
     void on_resize() override { impl.share_out_anew(); }
     void reconnected() override { impl.make_exchange(); }
@@ -97,6 +108,7 @@ class TorchOptimizerCore::Impl {
   const Make make_;
   std::shared_ptr<Observer> observer_;
   std::unique_ptr<optimizers::GradientReducer> reducer_;  // null: all replicas are here
+  std::unique_ptr<optimizers::CardReducer> cards_;        // null: gradients are not summed on GPUs
   std::vector<size_t> owners_;                            // by variable
   std::vector<std::unique_ptr<Optimizer>> instances_;     // by replica
 
@@ -132,8 +144,14 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
 
 void TorchOptimizerCore::Impl::make_exchange() {
   reducer_.reset();
-  if (variables_[0].group().communicator() == nullptr) return;
-  reducer_ = std::make_unique<optimizers::GradientReducer>(std::string(kName), variables_);
+  cards_.reset();
+  const ReplicaGroup& group = variables_[0].group();
+  if (group.options().cards) {
+    cards_ = std::make_unique<optimizers::CardReducer>(std::string(kName), variables_);
+  }
+  if (group.communicator() == nullptr) return;
+  reducer_ = std::make_unique<optimizers::GradientReducer>(
+      std::string(kName), variables_, optimizers::ReducerOptions{.on_cards = cards_ != nullptr});
 }
 
 /// The instances begin without state: a group that gets other replicas continues from a checkpoint.
@@ -172,8 +190,9 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
   optimizers::check_weight(kName, options.weight);
   Contribution local_part;
   const int local = context.local_replica();
-  local_part.gradients = optimizers::backward_to(kName, loss, variables_, local,
-                                                 optimizers::marks_ready(reducer_, local));
+  local_part.gradients = optimizers::backward_to(
+      kName, loss, variables_, local,
+      cards_ ? optimizers::marks_ready(cards_, local) : optimizers::marks_ready(reducer_, local));
   local_part.weight = options.weight;
   apply(context, local_part);
 }
@@ -217,10 +236,15 @@ void TorchOptimizerCore::Impl::apply_now(const ReplicaContext& context, Contribu
       if (gradient.defined()) gradient = gradient * local_part.factor;
     }
   }
-  if (reducer_) reducer_->add(id, local_part.gradients);
+  if (cards_) {
+    cards_->add(id, local_part.gradients);
+  } else if (reducer_) {
+    reducer_->add(id, local_part.gradients);
+  }
   context.synchronize(
       "torch_optimizer step", &local_part, [&](const std::vector<void*>& all) { prepare(all); },
       key());
+  if (cards_) cards_->wait(id);
   update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
   // Storage that is not shared: copied to those who did not update it.
   context.synchronize(
@@ -279,13 +303,14 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
   }
 
   if (reducer_) return take_sums(parts);
+  if (cards_) cards_->finish(gradients_of(parts));
   ReplicaGroup& group = variables_[0].group();
   if (parts.size() == 1 || (group.all_cpu() && !group.cross_device_ops())) return;
   std::vector<size_t> indices;
   std::vector<Variable> variables;
   std::vector<std::vector<at::Tensor>> gradients;
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (!used_[i]) continue;
+    if (!used_[i] || is_summed_on_cards(i)) continue;
     if (sparse[i]) {  // one sum, on the first device; the owner moves it
       sources_[i] = std::vector<at::Tensor>(
           parts.size(), collective::reduce_in_order(sources_[i], ReduceOp::kSum));
@@ -305,6 +330,7 @@ void TorchOptimizerCore::Impl::take_sums(const std::vector<const Contribution*>&
   std::vector<optimizers::GradientReducer::Part> parts;
   for (const Contribution* each : local_parts) parts.push_back({&each->gradients, each->weight});
   optimizers::GradientReducer::Result result = reducer_->reduce(parts);
+  if (cards_) cards_->finish(gradients_of(local_parts), result.is_here);
   divisor_ = result.weight > 0 ? result.weight : 1;
   for (size_t i = 0; i < variables_.size(); ++i) {
     optimizers::GradientSum& sum = result.sums[i];
@@ -320,7 +346,8 @@ std::vector<at::Tensor> TorchOptimizerCore::Impl::reduce_share(size_t replica) c
     if (!used_[i] || owners_[i] != replica) continue;
     const std::vector<at::Tensor>& sources = sources_[i];
     const at::Tensor& parameter = variables_[i].on_replica(static_cast<int>(replica));
-    at::Tensor sum = added_                ? sources[replica]
+    at::Tensor sum = is_summed_on_cards(i) ? cards_->sum(i, static_cast<int>(replica))
+                     : added_              ? sources[replica]
                      : sources.size() == 1 ? sources[0]
                                            : collective::reduce_in_order(sources, ReduceOp::kSum);
     if (divisor_ != 1) sum = sum / divisor_;

@@ -99,23 +99,41 @@ void Optimizer::Impl::make_exchange() {
 void Optimizer::Impl::make_card_reducer() {
   cards_.reset();
   gatherer_.reset();
-  const auto& communicator = group_->options().cards;
-  if (!communicator) return;
-  std::vector<CardReducer::Part> parts;
-  for (const Part& part : parts_) {
-    parts.push_back({.variables = part.variables, .gradients = part.pass->gradient_arenas()});
-    if (parts.back().gradients.empty()) return;
-  }
-  CardReducer::Options options;
-  const int64_t bytes = group_->options().reduction.bytes_per_pack;
-  if (bytes > 0) options = {.bytes_per_bucket = bytes, .bytes_of_first = bytes};
+  if (!group_->options().cards) return;
   const auto is_sharded = [](const Part& part) { return part.sharded != nullptr; };
   if (std::ranges::all_of(parts_, is_sharded)) {
-    gatherer_ = std::make_unique<ShardGatherer>(communicator);
-    options.scatter = !clips_norm() && !dynamic_scale_;  // norms are of all elements
+    gatherer_ = std::make_unique<ShardGatherer>(group_->options().cards);
   }
-  cards_ = std::make_unique<CardReducer>(std::string(rule_->name()), std::move(parts), communicator,
-                                         options);
+  cards_ =
+      std::make_unique<CardReducer>(std::string(rule_->name()), variables_,
+                                    [this](const auto& order) { return memory_for_sums(order); });
+}
+
+/// The memory in which the passes read gradients.
+std::vector<CardReducer::Part> Optimizer::Impl::memory_for_sums(const std::vector<size_t>& order) {
+  std::vector<std::pair<size_t, size_t>> place(variables_.size());  // part and entry, by variable
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    for (size_t e = 0; e < parts_[p].variables.size(); ++e) {
+      place[parts_[p].variables[e]] = {p, e};
+    }
+  }
+  std::vector<std::vector<size_t>> entries(parts_.size());
+  for (const size_t variable : order)
+    entries[place[variable].first].push_back(place[variable].second);
+  std::vector<CardReducer::Part> memory;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    UpdatePass::GradientMemory of_pass = parts_[p].pass->gradient_memory(entries[p]);
+    const bool is_of_pass = !of_pass.arenas.empty();
+    std::vector<size_t> variables;
+    for (const size_t entry : is_of_pass ? of_pass.entries : entries[p]) {
+      variables.push_back(parts_[p].variables[entry]);
+    }
+    memory.push_back(is_of_pass ? CardReducer::Part{std::move(variables), std::move(of_pass.arenas)}
+                                : cards_->own_part(std::move(variables)));
+    // Norms are of all elements.
+    memory.back().scatter = gatherer_ && is_of_pass && !clips_norm() && !dynamic_scale_;
+  }
+  return memory;
 }
 
 void Optimizer::Impl::on_resize() {

@@ -133,6 +133,7 @@ class Optimizer::Impl : public RunObserver,
                                        const strata::detail::GradientShare& share);
   void make_exchange();
   void make_card_reducer();
+  std::vector<CardReducer::Part> memory_for_sums(const std::vector<size_t>& order);
   OnGradient takes_ready(int local);
   bool shards() const { return reducer_ && reducer_->shards(); }
   bool shards_on_cards() const {
@@ -158,7 +159,6 @@ class Optimizer::Impl : public RunObserver,
   void prepare_step(const std::vector<const Contribution*>& own);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
-  std::vector<bool> sparse_variables(const std::vector<const Contribution*>& all) const;
   void sum_on_cards(const std::vector<const Contribution*>& all,
                     const std::vector<bool>& is_elsewhere);
   bool fill_from_cards(EntryGradient& gradient, size_t variable);

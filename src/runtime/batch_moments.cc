@@ -4,6 +4,7 @@
 #include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
@@ -373,12 +374,44 @@ Moments batch_moments(const at::Tensor& x) {
 
 at::Tensor over_count(const at::Tensor& values, const Moments& moments, double less) {
   if (!moments.count_of_run.defined()) return values / std::max(moments.count - less, 1.0);
-  return values / at::clamp_min(moments.count_of_run - less, 1);
+  const at::Tensor& count = moments.count_of_run;
+  return values / at::clamp_min(less == 0 ? count : count - less, 1);
 }
 
 Moments merge_in_tree_order(const std::vector<const Moments*>& parts) {
   STRATA_DCHECK(!parts.empty());
   return merge_range(parts, 0, parts.size());
+}
+
+namespace {
+
+/// Chan's rule for each even row and the one behind it, whose place in the tree is beside it; a last
+/// one without goes up as it is. A row without elements has zeros, and adds none.
+at::Tensor join_pairs(const at::Tensor& rows) {
+  const int64_t count = rows.size(0), channels = (rows.size(1) - 1) / 2;
+  const at::Tensor left = rows.slice(0, 0, count - 1, 2), right = rows.slice(0, 1, count, 2);
+  const at::Tensor left_count = left.narrow(1, 0, 1), right_count = right.narrow(1, 0, 1);
+  const at::Tensor left_mean = left.narrow(1, 1, channels);
+  const at::Tensor total = left_count + right_count;
+  const at::Tensor share = right_count / at::clamp_min(total, 1);
+  const at::Tensor apart = right.narrow(1, 1, channels) - left_mean;
+  const at::Tensor m2 =
+      (left.narrow(1, 1 + channels, channels) + right.narrow(1, 1 + channels, channels)) +
+      apart * apart * left_count * share;
+  const at::Tensor joined = at::cat({total, left_mean + apart * share, m2}, 1);
+  return count % 2 == 0 ? joined : at::cat({joined, rows.narrow(0, count - 1, 1)});
+}
+
+}  // namespace
+
+Moments merge_rows(const at::Tensor& rows) {
+  at::Tensor all = rows;
+  while (all.size(0) > 1) all = join_pairs(all);
+  const int64_t channels = (rows.size(1) - 1) / 2;
+  const at::Tensor merged = all[0];
+  return {.mean = merged.narrow(0, 1, channels),
+          .m2 = merged.narrow(0, 1 + channels, channels),
+          .count_of_run = merged[0]};
 }
 
 at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& scale,

@@ -12,8 +12,8 @@ struct Moments {
   double count = 0;  ///< Elements a channel.
   at::Tensor mean;   ///< `[C]`, float64.
   at::Tensor m2;     ///< `[C]`: sum of squared deviations from `mean`.
-  /// In a step that is traced, the count that a run will have: a number, float64. `count` is then a
-  /// guess, more than 0. Else undefined.
+  /// A number, float64, where the host does not know the count: in a step that is traced, that which a
+  /// run will have; on GPUs that of all replicas. `count` is then a guess, more than 0. Else undefined.
   at::Tensor count_of_run = {};
 };
 
@@ -27,6 +27,11 @@ Moments batch_moments(const at::Tensor& x);
 /// Joins the replicas' moments pairwise (Chan et al. 1979) in the order of the fixed tree. A
 /// replica without elements is absent.
 Moments merge_in_tree_order(const std::vector<const Moments*>& parts);
+
+/// The same by operators on any device, a level of the tree at a time, without the host's knowing of
+/// any number. @param rows  `[replicas, 1 + 2 * C]`, float64: count, mean, m2.
+/// @return with `count_of_run`, and a count of 0.
+Moments merge_rows(const at::Tensor& rows);
 
 /// (x - mean) * scale + shift, in x's dtype and memory format.
 /// @param scale, shift  `[C]`, float64.

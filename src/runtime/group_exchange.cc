@@ -15,6 +15,8 @@
 namespace strata::detail {
 namespace {
 
+thread_local uint64_t exchanges = 0;
+
 /// Dtypes that a communicator adds; the others are gathered.
 bool is_added_on_the_way(at::ScalarType dtype) {
   return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat ||
@@ -61,6 +63,8 @@ at::Tensor read(std::string_view& text) {
 
 }  // namespace
 
+uint64_t exchanges_of_thread() { return exchanges; }
+
 void check_value(std::string_view module, std::string_view call, const at::Tensor& value) {
   STRATA_CHECK(value.defined(), kInvalidArgument, "[", module, "] ", call,
                ": got an undefined tensor; pass one with a value on every replica");
@@ -105,6 +109,7 @@ at::Tensor reduce_sparse(const ReplicaGroup& group, const std::vector<at::Tensor
 at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& own,
                              ReduceOp op, const std::string& what) {
   if (group.communicator() == nullptr) return collective::reduce_in_order(own, op);
+  ++exchanges;
   group.mend();
   const auto first =
       std::find_if(own.begin(), own.end(), [](const at::Tensor& value) { return value.defined(); });
@@ -129,6 +134,7 @@ std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
   group.mend();
   collective::Communicator* const communicator = group.communicator();
   if (communicator == nullptr) return own;
+  ++exchanges;
   std::string text;
   for (const at::Tensor& tensor : own) write(text, tensor);
   const std::vector<std::string> parts = communicator->all_gather_bytes(text, {.name = what});
@@ -154,6 +160,7 @@ at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& own,
   group.mend();
   collective::Communicator* const communicator = group.communicator();
   if (communicator == nullptr) return own;
+  ++exchanges;
   at::Tensor value = own.detach().clone();  // in its order in memory, which decides bits
   communicator->broadcast_(value, communicator->placement().rank_of_replica[0], {.name = what});
   return value;

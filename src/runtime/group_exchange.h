@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ namespace strata::detail {
 /// @throws Error  kInvalidArgument: undefined, quantized, or of a layout that is neither dense nor
 ///   sparse COO.
 void check_value(std::string_view module, std::string_view call, const at::Tensor& value);
+
+/// How often this thread has met other processes in the calls below.
+uint64_t exchanges_of_thread();
 
 /// reduce_in_order over all replicas.
 /// @param local  One a replica of this process, `[*shape]`, equal dtype, shape and layout (dense or

@@ -7,6 +7,7 @@
 
 #include "collective/in_process/in_process.h"
 #include "graph/host_call.h"
+#include "runtime/card_exchange.h"
 #include "runtime/context.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
@@ -40,6 +41,8 @@ class Payloads {
 at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
   ReplicaGroup& group = context.group();
   if (group.num_replicas_in_sync() == 1) return value.clone();
+  if (detail::has_cards_for(group, context.local_replica(), value))
+    return detail::all_reduce_on_cards(context, op, value);
   struct Visit {
     const at::Tensor* in;
     at::Tensor out;

@@ -3,24 +3,29 @@
 #include <ATen/OpMathType.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/StreamGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 #include "graph/host_call.h"
 #include "graph/remote/step_runner.h"
+#include "runtime/card_exchange.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
 #include "runtime/saved_context.h"
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/runtime/replica_context.h"
+#include "tensor/stream_event.h"
 
 namespace strata {
 namespace detail {
@@ -33,31 +38,8 @@ bool alone(const ReplicaContext* context) {
   return context == nullptr || context->num_replicas_in_sync() == 1;
 }
 
-/// Whether what crosses replicas may stay on GPUs; else it passes through the host, which waits.
-bool stays_on_gpus(const ReplicaContext* context) {
-  if (alone(context)) return true;
-  const ReplicaGroup& group = context->group();
-  if (group.communicator() != nullptr || group.shares_gpu()) return false;
-  for (int r = 0; r < group.num_local_replicas(); ++r) {
-    if (!group.device(r).physical.is_cuda()) return false;
-  }
-  return true;
-}
-
-/// On the first's device.
-Moments merge_here(const std::vector<const Moments*>& local) {
-  const at::Device device = local[0]->mean.device();
-  std::vector<Moments> here;
-  for (const Moments* each : local) {
-    here.push_back({each->count, each->mean.to(device), each->m2.to(device)});
-  }
-  std::vector<const Moments*> pointers;
-  for (const Moments& each : here) pointers.push_back(&each);
-  return merge_in_tree_order(pointers);
-}
-
 Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Moments*>& local) {
-  if (group.communicator() == nullptr) return merge_here(local);
+  if (group.communicator() == nullptr) return merge_in_tree_order(local);
   std::vector<at::Tensor> packed;
   for (const Moments* each : local) {
     packed.push_back(at::cat({at::full({1}, each->count, at::kDouble), each->mean, each->m2}));
@@ -87,11 +69,7 @@ Moments merge_moments(const ReplicaContext* context, const Moments& local) {
         for (void* each : all) local.push_back(static_cast<Visit*>(each)->in);
         // Tensors shared by all replicas: they are not written to.
         const Moments merged = merge_over_group(context->group(), local);
-        for (void* each : all) {
-          auto& [in, out] = *static_cast<Visit*>(each);
-          const at::Device device = in->mean.device();
-          out = {merged.count, merged.mean.to(device), merged.m2.to(device)};
-        }
+        for (void* each : all) static_cast<Visit*>(each)->out = merged;
       },
       /*key=*/static_cast<uint64_t>(local.mean.numel()));
   return visit.out;
@@ -194,29 +172,106 @@ class Normalize : public torch::autograd::Function<Normalize> {
   }
 };
 
-/// One replica's `[2, C]` (means, squared deviations; float64) to those of the global batch.
+/// `[replicas, n]`: each replica's row, on this one's device.
+at::Tensor gather_rows(const ReplicaContext* context, const at::Tensor& row) {
+  if (alone(context)) return row.unsqueeze(0);
+  if (has_cards_for(context->group(), context->local_replica(), row)) {
+    return all_gather_on_cards(*context, row, "sync_batch_norm");
+  }
+  struct Visit {
+    const at::Tensor* in;
+    at::Tensor out;
+  } visit{&row, {}};
+  context->synchronize(
+      "sync_batch_norm", &visit,
+      [&](const std::vector<void*>& all) {
+        std::vector<at::Tensor> rows;
+        for (void* each : all) rows.push_back(*static_cast<Visit*>(each)->in);
+        const at::Device device = rows[0].device();
+        rows = gather_over_group(context->group(), rows, "sync_batch_norm");
+        for (at::Tensor& each : rows) each = each.to(device);
+        const at::Tensor together = at::stack(rows);
+        for (void* each : all) static_cast<Visit*>(each)->out = together;
+      },
+      /*key=*/static_cast<uint64_t>(row.numel()));
+  return visit.out.to(row.device());
+}
+
+/// @param row  Count, means and squared deviations of this replica's values, `[1 + 2 * C]`, float64.
+Moments merge_on_device(const ReplicaContext* context, const at::Tensor& row, double count) {
+  Moments merged = merge_rows(gather_rows(context, row));
+  if (alone(context)) {
+    merged.count = count;
+  } else if (count > 1) {
+    merged.count = count * context->num_replicas_in_sync();
+  } else {  // none in all, or one, have results of their own: the host waits to know
+    merged.count = merged.count_of_run.item<double>();
+  }
+  return merged;
+}
+
+/// What the merged moments' gradient is passed on in.
+struct PassedGradient : torch::CustomClassHolder {
+  at::Tensor value;
+  std::optional<c10::Stream> stream;  // where it is ready
+};
+
+PassedGradient& passed_gradient(AutogradContext* ctx) {
+  return static_cast<PassedGradient&>(*ctx->saved_data["gradient"].toCapsule());
+}
+
+/// One replica's `[2, C]` (means, squared deviations; float64) to those of the global batch, which
+/// ReadMoments makes an output of a node of its own. The output here is an empty token, and where it is
+/// decides which thread of libtorch's engine runs this backward, which waits for the other replicas:
+/// that of the replica's device, in one order on all replicas, or, where replicas share a card and
+/// with it that thread, the replica's own, with a token on the CPU.
 class MergeMoments : public torch::autograd::Function<MergeMoments> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& local, double count,
-                            int64_t context, Moments* merged) {
-    const Moments part{count, local[0].clone(), local[1].clone()};
-    graph::refuse_in_trace("batch normalization over all replicas by operators counts elements",
+                            int64_t context, const c10::IValue& gradient, Moments* merged) {
+    graph::refuse_in_trace("batch normalization over all replicas by operators waits for them",
                            "run the function eagerly");
-    *merged = merge(saved_context(context), part);
-    ctx->save_for_backward({part.mean, merged->mean});
+    const at::Tensor here = at::full({1}, count, local.options());
+    *merged = merge_on_device(saved_context(context), at::cat({here, local.flatten()}), count);
+    ctx->save_for_backward({local[0].clone(), merged->mean, over_count(here, *merged)});
     ctx->saved_data["count"] = count;
-    ctx->saved_data["total"] = merged->count;
     ctx->saved_data["context"] = context;
+    ctx->saved_data["gradient"] = gradient;
+    const ReplicaContext* replica = saved_context(context);
+    const bool shares_thread = replica != nullptr && replica->group().shares_gpu();
+    return at::empty({0}, shares_thread ? at::TensorOptions(at::kDouble) : local.options());
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list&) {
+    PassedGradient& passed = passed_gradient(ctx);
+    const at::Tensor gradient = std::exchange(passed.value, at::Tensor());
+    const c10::OptionalStreamGuard on_its_stream(passed.stream);
+    const variable_list saved = ctx->get_saved_variables();
+    const double count = ctx->saved_data["count"].toDouble();
+    const at::Tensor all = all_reduce_sums(saved_context(ctx->saved_data["context"]), gradient);
+    const at::Tensor mean = all[0] * saved[2] + all[1] * (saved[0] - saved[1]) * (2 * count);
+    return {at::stack({mean, all[1]}), {}, {}, {}, {}};
+  }
+};
+
+/// @param token  Of MergeMoments. @return `[2, C]`.
+class ReadMoments : public torch::autograd::Function<ReadMoments> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& token,
+                            const c10::IValue& gradient, const Moments* merged) {
+    ctx->saved_data["gradient"] = gradient;
+    ctx->saved_data["device"] = token.device();
     return at::stack({merged->mean, merged->m2});
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const variable_list saved = ctx->get_saved_variables();
-    const double count = ctx->saved_data["count"].toDouble();
-    const double total = std::max(ctx->saved_data["total"].toDouble(), 1.0);
-    const at::Tensor all = all_reduce_sums(saved_context(ctx->saved_data["context"]), gradients[0]);
-    const at::Tensor mean = all[0] * (count / total) + all[1] * (saved[0] - saved[1]) * (2 * count);
-    return {at::stack({mean, all[1]}), {}, {}, {}};
+    PassedGradient& passed = passed_gradient(ctx);
+    passed.value = gradients[0];
+    if (!passed.value.is_cpu()) passed.stream = tensor::current_stream(passed.value.device());
+    return {
+        at::empty({0}, at::TensorOptions(at::kDouble).device(ctx->saved_data["device"].toDevice())),
+        {},
+        {}};
   }
 };
 
@@ -262,17 +317,16 @@ SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::
   const at::Tensor apart = wide - per_channel(center);
   const at::Tensor offset = apart.sum(others) / divisor;
   const at::Tensor m2 = (apart - per_channel(offset)).square().sum(others);
-  at::Tensor local =
+  const at::Tensor local =
       at::stack({center.to(at::kDouble) + offset.to(at::kDouble), m2.to(at::kDouble)});
-  if (!stays_on_gpus(context)) local = local.cpu();
 
   Moments merged;
-  const at::Tensor all =
-      MergeMoments::apply(local, static_cast<double>(count), save_context(context), &merged)
-          .to(x.device());
+  const auto gradient = c10::IValue::make_capsule(c10::make_intrusive<PassedGradient>());
+  const at::Tensor token = MergeMoments::apply(local, static_cast<double>(count),
+                                               save_context(context), gradient, &merged);
+  const at::Tensor all = ReadMoments::apply(token, gradient, &merged);
   const at::Tensor mean = (all[0] - center.to(at::kDouble)).to(wide.scalar_type());
-  const at::Tensor inverse =
-      (all[1] / std::max(merged.count, 1.0) + eps).rsqrt().to(wide.scalar_type());
+  const at::Tensor inverse = (over_count(all[1], merged) + eps).rsqrt().to(wide.scalar_type());
   at::Tensor y = (apart - per_channel(mean)) *
                  per_channel(weight.defined() ? inverse * weight.to(wide.scalar_type()) : inverse);
   if (bias.defined()) y = y + per_channel(bias.to(wide.scalar_type()));
@@ -314,11 +368,17 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
 
   const at::NoGradGuard no_grad;
   num_batches_tracked.add_(1);
-  const double momentum = options.momentum().has_value()
-                              ? *options.momentum()
-                              : 1.0 / static_cast<double>(num_batches_tracked.item<int64_t>());
   const auto move = [&](at::Tensor& running, const at::Tensor& value) {
-    running.mul_(1 - momentum).add_(value.to(running.options()), momentum);
+    const at::Tensor moved = value.to(running.options());
+    if (!options.momentum().has_value() &&
+        !running.is_cpu()) {  // the host would wait for the number
+      running.add_((moved - running) / num_batches_tracked);
+      return;
+    }
+    const double momentum = options.momentum().has_value()
+                                ? *options.momentum()
+                                : 1.0 / static_cast<double>(num_batches_tracked.item<int64_t>());
+    running.mul_(1 - momentum).add_(moved, momentum);
   };
   move(running_mean, moments.mean);
   move(running_var, detail::over_count(moments.m2, moments, 1));

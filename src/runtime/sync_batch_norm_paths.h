@@ -15,7 +15,8 @@ struct SyncBatchNormResult {
   Moments moments;  ///< Of the global batch, the same on every replica.
 };
 
-/// The moments of the global batch. By all replicas together, each with those of its own values.
+/// The moments of the global batch. By all replicas together, each with those of its own values, on the
+/// CPU.
 /// @return tensors that all replicas share: they are not written to.
 Moments merge_moments(const ReplicaContext* context, const Moments& local);
 
@@ -29,9 +30,9 @@ SyncBatchNormResult sync_batch_norm(const at::Tensor& x, const at::Tensor& weigh
 SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor& weight,
                                           const at::Tensor& bias, double eps,
                                           const ReplicaContext* context);
-/// Any device, by libtorch's operators. Between replicas that have a GPU each, moments stay on the
-/// cards. Else what crosses replicas passes through the host, which waits for it: two logical GPUs
-/// of one card share autograd's device thread, so that backward waits on the replica's own.
+/// Any device, by libtorch's operators. On GPUs moments cross replicas from card to card where gradients do
+/// (ReplicaGroupOptions::cards), and the host waits for nothing, unless this replica has one value or none
+/// a channel. Else they pass through the host.
 SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::Tensor& weight,
                                                  const at::Tensor& bias, double eps,
                                                  const ReplicaContext* context);

@@ -105,7 +105,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
           .seed = group.seed,
           .threads_per_replica = options.replicas.threads_per_replica,
           .kernels = kernels::kernels_of_replicas(options.replicas.bits == Bits::kPortable)},
-      options.share_gpus);
+      detail::GpuRules{.share = options.share_gpus});
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -213,11 +214,11 @@ std::optional<cluster::Cluster> find_workers(
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
                          const collective::CommunicationOptions& communication,
                          const std::vector<std::string>& devices, const SharedSettings& common,
-                         bool share_gpus)
+                         const GpuRules& gpus)
     : communication_(communication),
       timeout_(options.start_timeout),
       names_(devices),
-      share_gpus_(share_gpus || shared_gpus_allowed()),
+      gpu_rules_({.share = gpus.share || shared_gpus_allowed(), .mixed_kinds = gpus.mixed_kinds}),
       resources_(HostResources::of_this_process()),
       gpus_(resources_.gpus),
       kernels_(common.kernels),
@@ -329,7 +330,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     gpus.push_back(card.gpus);
     if (r == 0) common_ = card.common;
   }
-  check_kinds(cpu_alone, deadline);
+  if (!gpu_rules_.mixed_kinds) check_kinds(cpu_alone, deadline);
   check_gpus(gpus, deadline);
   check_kernels(kernels, kernels_may_differ, deadline);
   collective::Placement placement;
@@ -358,7 +359,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   communicator_ = communication_.implementation == kMpi ? over_mpi(wire, root_cause)
                                                         : share_memory(wire, root_cause);
   cards_.reset();
-  if (all_cpu(devices_)) return step;
+  if (std::ranges::all_of(cpu_alone, std::identity())) return step;
   const std::string why_not = why_not_between_cards(cards, gpus, placement);
   if (why_not.empty()) {
     cards_ = make_cards(placement, deadline);
@@ -400,9 +401,11 @@ std::string WorkerGroup::why_not_between_cards(const std::vector<WorkerCards>& c
 
 std::shared_ptr<collective::CardCommunicator> WorkerGroup::make_cards(
     const collective::Placement& placement, wire::Deadline deadline) {
-  constexpr auto kIdKey = "strata/nccl id";
-  const int rank = communicator_->rank();
-  if (rank == 0) server_->set(kIdKey, to_hex(collective::nccl::NcclTransport::new_id()));
+  const auto common_id = [server = server_, is_first = communicator_->rank() == 0](
+                             const std::string& key, wire::Deadline limit) {
+    if (is_first) server->set(key, to_hex(collective::nccl::NcclTransport::new_id()));
+    return from_hex(server->get(key, limit));
+  };
   collective::CardCommunicator::Options options{.replicas = communicator_->replicas(),
                                                 .communication = communication_};
   for (size_t i = 0; i < options.replicas.size(); ++i) {
@@ -416,12 +419,17 @@ std::shared_ptr<collective::CardCommunicator> WorkerGroup::make_cards(
           .num_ranks = placement.num_replicas(),
           .ranks = options.replicas,
           .devices = options.devices,
-          .id = from_hex(server_->get(kIdKey, deadline)),
+          .id = common_id("strata/nccl id", deadline),
+          .next_id =
+              [common_id, timeout = timeout_] {
+                return common_id("strata/nccl id for values", wire::Deadline::after(timeout));
+              },
           .timeout = communication_.timeout,
-          .others = [server = server_, communicator = communicator_] {
-            const Status status = server->status();
-            return status.ok() ? communicator->status() : status;
-          }});
+          .others =
+              [server = server_, communicator = communicator_] {
+                const Status status = server->status();
+                return status.ok() ? communicator->status() : status;
+              }});
   return std::make_shared<collective::CardCommunicator>(std::move(options));
 }
 
@@ -473,7 +481,7 @@ void WorkerGroup::check_kinds(const std::vector<bool>& all_cpu, wire::Deadline d
 }
 
 GpusInUse WorkerGroup::gpus_in_use() const {
-  GpusInUse use{.machine = resources_.machine, .gpus = {}, .may_share = share_gpus_};
+  GpusInUse use{.machine = resources_.machine, .gpus = {}, .may_share = gpu_rules_.share};
   for (const HostGpu& gpu : gpus_) {
     const bool used = std::ranges::any_of(devices_, [&](const LogicalDevice& device) {
       return device.physical.is_cuda() && device.physical.index() == gpu.device;

@@ -28,6 +28,14 @@ struct SharedSettings {
   std::string kernels = {};     ///< a name, as kernels_of_replicas gives it; empty: any
 };
 
+/// What workers may do with GPUs.
+struct GpuRules {
+  bool share = false;  ///< This worker may use a GPU that another one uses, which may do so, too.
+  /// Some workers may have GPUs and others only CPUs, as all of them say: their sums cross no replicas but
+  /// as gradients, which go over the hosts then.
+  bool mixed_kinds = false;
+};
+
 /// The cluster that this process trains in with others; nullopt: it works alone, as the evaluator
 /// and the only worker do.
 /// @param resolver  Null: what started this process says it.
@@ -41,14 +49,14 @@ class WorkerGroup {
   /// Joins the other workers, and forms a group with them.
   /// @param devices  Of this process's replicas, by name; none: its share of what the workers of
   ///   its machine may use, or, where it is started anew, as many as it had.
-  /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and
-  ///                other sums would cross replicas. kFailedPrecondition, in all workers: their
+  /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, where kinds
+  ///                may not be mixed. kFailedPrecondition, in all workers: their
   ///                kernels differ, and STRATA_KERNELS_MISMATCH does not allow it in each; or two
   ///                use one GPU, and not both may. As cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
               const collective::CommunicationOptions& communication,
               const std::vector<std::string>& devices, const SharedSettings& common,
-              bool share_gpus = false);
+              const GpuRules& gpus = {});
 
   /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
   /// order of ranks; those of a lost worker belong to the ones with fewest.
@@ -116,7 +124,7 @@ class WorkerGroup {
   std::string wire_;  // for the log
   std::shared_ptr<cluster::Server> server_;
   const std::vector<std::string> names_;  // of devices, as the user gave them
-  const bool share_gpus_;
+  const GpuRules gpu_rules_;
   HostResources resources_;          // of the GPUs those that its launcher gave it
   const std::vector<HostGpu> gpus_;  // all that this process sees
   std::optional<HostShare> share_;

@@ -17,15 +17,17 @@ namespace strata::tensor {
 enum class StreamWait : uint8_t {
   kStepForBatch,      ///< A replica's stream for the copy of its batch.
   kAllocatorForStep,  ///< A batch's memory, the copy stream's, for the step that reads it.
-  kSumForGradients,   ///< A communication stream for the gradients of a bucket.
+  kSumForGradients,   ///< A communication stream for gradients of a bucket, or other values.
   kUpdateForSums,     ///< A replica's stream for the sums of the gradients.
   kReceiveForSums,    ///< Copies from other cards for what had their memory before.
   kSumForReceive,     ///< Sums on a card for the copies from others.
+  kSumForValues,      ///< A stream of sums for what a replica brings to be added or gathered.
+  kReplicaForValues,  ///< A replica's stream for what has become of it.
   kHostForFinite,  ///< The host, in a step, for whether the gradients of the one before were finite.
   kGatherForUpdate,  ///< A communication stream for the parts of parameters that its card has updated.
   kStepForGather,  ///< A replica's stream for what the other cards have updated.
 };
-inline constexpr int kNumStreamWaits = 9;
+inline constexpr int kNumStreamWaits = 11;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);
@@ -35,8 +37,10 @@ c10::Stream current_stream(c10::Device device);
 /// Work beside the replicas' streams.
 enum class SideWork : uint8_t {
   kInput,          ///< Copies of batches to the device.
-  kCommunication,  ///< Sums over replicas, and what a card sends for them.
+  kCommunication,  ///< Sums of gradients over replicas, and what a card sends for them.
   kReceive,        ///< What it receives.
+  kValues,         ///< The same of other values, for which replicas wait in the middle of a step.
+  kReceiveValues,
 };
 /// The process's one stream for it on a GPU: memory belongs to streams, so each new one would ask the
 /// card for more. Threads: any.

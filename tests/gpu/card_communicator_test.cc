@@ -1,9 +1,11 @@
 // Sums over cards: the bits of reduce_in_order, by every algorithm, for every number of replicas.
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/Event.h>
 #include <gtest/gtest.h>
 
@@ -99,7 +101,7 @@ void expect_parts(CardCommunicator& cards, int64_t part, at::ScalarType dtype, R
     EXPECT_TRUE(at::equal(values[r].cpu().narrow(0, begin, part), expected.narrow(0, begin, part)));
   }
   order(mains, cards.streams());
-  cards.all_gather(values, "test");
+  cards.all_gather_parts(values, "test");
   order(cards.streams(), mains);
   for (const at::Tensor& value : values) EXPECT_TRUE(at::equal(value.cpu(), expected));
 }
@@ -127,7 +129,7 @@ TEST(CardCommunicatorTest, PartsAreEqual) {
   CardCommunicator cards = make({0, 0});
   const std::vector<at::Tensor> values = {at::ones({3}), at::ones({3})};
   EXPECT_THROW(cards.reduce_scatter(values, ReduceOp::kSum, "test"), Error);
-  EXPECT_THROW(cards.all_gather(values, "test"), Error);
+  EXPECT_THROW(cards.all_gather_parts(values, "test"), Error);
 }
 
 TEST(CardCommunicatorTest, EveryDtypeAndOperation) {
@@ -139,6 +141,36 @@ TEST(CardCommunicatorTest, EveryDtypeAndOperation) {
       SCOPED_TRACE(str_cat(dtype, " ", reduce_op_name(op)));
       expect_sums(cards, 3001, dtype, op);
     }
+  }
+}
+
+TEST(CardCommunicatorTest, GathersByReplica) {
+  for (int replicas = 1; replicas <= 5; ++replicas) {
+    CardCommunicator cards = make(std::vector<int>(static_cast<size_t>(replicas), 0));
+    CardCommunicator& values = cards.for_values();
+    EXPECT_EQ(&values, &cards.for_values());
+    std::vector<at::Tensor> here, there, results;
+    std::vector<c10::Stream> mains;
+    for (const c10::Device& device : values.devices()) {
+      here.push_back(at::randn({33}, at::kDouble));
+      there.push_back(here.back().to(device));
+      results.push_back(at::empty({replicas, 33}, there.back().options()));
+      mains.push_back(tensor::current_stream(device));
+    }
+    order(mains, values.streams());
+    const auto before = test::emulated_gpu::counts();
+    values.all_gather(there, results, "test");
+    EXPECT_EQ(test::emulated_gpu::counts().host_waits, before.host_waits);
+    order(values.streams(), mains);
+    for (const at::Tensor& result : results) EXPECT_TRUE(at::equal(result.cpu(), at::stack(here)));
+  }
+}
+
+TEST(CardCommunicatorTest, ValuesHaveStreamsOfTheirOwn) {
+  CardCommunicator cards = make({0, 0});
+  for (int card = 0; card < 2; ++card) {
+    const auto at = static_cast<size_t>(card);
+    EXPECT_NE(cards.for_values().streams()[at], cards.streams()[at]);
   }
 }
 

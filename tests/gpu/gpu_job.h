@@ -13,11 +13,12 @@ namespace strata::test {
 
 using Environment = std::map<std::string, std::string>;
 
-/// The program of tests/multi_worker on emulated GPUs, with the fake NCCL between its processes.
+/// A program on emulated GPUs, that of tests/multi_worker or another, with the fake NCCL between its processes.
 class GpuJob : public ProcessCluster {
  public:
-  GpuJob(int processes, const std::vector<std::string>& arguments, Environment environment = {})
-      : ProcessCluster(STRATA_GPU_TRAINER, arguments, {{"worker", processes}}) {
+  GpuJob(int processes, const std::vector<std::string>& arguments, Environment environment = {},
+         const std::string& program = STRATA_GPU_TRAINER)
+      : ProcessCluster(program, arguments, {{"worker", processes}}) {
     environment.emplace("STRATA_TEST_DEVICE", "gpu");
     environment.emplace("STRATA_EMULATED_GPUS", std::to_string(kCards));
     environment.emplace("STRATA_LOG_LEVEL", "info");

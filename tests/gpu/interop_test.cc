@@ -53,17 +53,70 @@ TEST_F(GpuInteropTest, TorchOptimizersEqualOneCpus) {
   }
 }
 
+/// Gradients of rows are in no bucket on the cards, those of the other variables are.
+TEST_F(GpuInteropTest, TorchOptimizersTakeSparseGradientsBesideDenseOnes) {
+  if (test::num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const torch::optim::SGDOptions options(0.1);
+  OneDeviceStrategy cpu({.device = "cpu:0", .replicas = {.threads_per_replica = 1}});
+  MirroredStrategy gpus({.devices = {"gpu:0", "gpu:1"}});
+  EXPECT_LE(difference(train<torch::optim::SGD>(gpus, Kind::kSparseEmbedding, options),
+                       train<torch::optim::SGD>(cpu, Kind::kSparseEmbedding, options)),
+            1e-7);
+}
+
+/// Gradients that the program's own backwards have left are added to the last one's, and summed once.
+TEST_F(GpuInteropTest, GradientsOfSeveralBackwardsAreSummedOnce) {
+  const Batches batches = make_batches(Kind::kMlp, at::kDouble, 9, {16});
+  const auto weights_of = [&](Strategy& strategy, bool at_once) {
+    const auto net =
+        strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kDouble); });
+    interop::TorchOptimizer<torch::optim::SGD> sgd(net.variables(), torch::optim::SGDOptions(0.1));
+    for (size_t step = 0; step < 3; ++step) {
+      strategy.run([&] {
+        at::Tensor all;
+        for (size_t i = 3 * step; i < 3 * step + 3; ++i) {
+          const auto device = net->parameters()[0].device();
+          const at::Tensor loss =
+              losses::sparse_categorical_crossentropy(batches[i].y().to(device),
+                                                      net->forward(batches[i].x().to(device)),
+                                                      {.from_logits = true})
+                  .mean();
+          if (at_once) {
+            all = all.defined() ? all + loss : loss;
+          } else if (i % 3 < 2) {
+            loss.backward();
+          } else {
+            all = loss;
+          }
+        }
+        sgd.minimize(all);
+      });
+    }
+    std::vector<at::Tensor> weights;
+    for (const Variable& variable : net.variables()) {
+      weights.push_back(variable.value().detach());
+      EXPECT_FALSE(variable.on_replica(0).grad().defined());
+    }
+    return weights;
+  };
+  OneDeviceStrategy cpu({.device = "cpu:0", .replicas = {.threads_per_replica = 1}});
+  MirroredStrategy one({.devices = test::logical_gpus(1)});
+  const std::vector<at::Tensor> expected = weights_of(cpu, true);
+  EXPECT_LE(difference(weights_of(cpu, false), expected), 1e-12);
+  EXPECT_LE(difference(weights_of(one, false), expected), 1e-7);
+}
+
 // A card each: ranks that are threads of one process share autograd's thread of a card, on which
 // one would wait for the other.
-TEST_F(GpuInteropTest, DistributedDataParallelEqualsOneCpu) {
-  if (test::num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
-  const Batches batches = make_batches(Kind::kMlp, at::kDouble, 8, {16});
+void expect_data_parallel_modules_equal_one_cpu(const std::vector<c10::Device>& devices,
+                                                Kind kind = Kind::kMlp) {
+  const Batches batches = make_batches(kind, at::kDouble, 8, {16});
   const auto loss_of = [](Net& net, const data::Example& rows, c10::Device device) {
     return losses::sparse_categorical_crossentropy(
                rows.y().to(device), net.forward(rows.x().to(device)), {.from_logits = true})
         .mean();
   };
-  Net alone(Kind::kMlp, at::kDouble);
+  Net alone(kind, at::kDouble);
   torch::optim::SGD sgd(alone.parameters(), 0.1);
   for (const data::Example& batch : batches) {
     sgd.zero_grad();
@@ -73,9 +126,9 @@ TEST_F(GpuInteropTest, DistributedDataParallelEqualsOneCpu) {
 
   test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 2}}));
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
-    const c10::Device gpu(c10::kCUDA, static_cast<c10::DeviceIndex>(task.id.index));
-    auto module = std::make_shared<Net>(Kind::kMlp, at::kDouble);
-    module->to(gpu);
+    const c10::Device device = devices[static_cast<size_t>(task.id.index)];
+    auto module = std::make_shared<Net>(kind, at::kDouble);
+    module->to(device);
     DistributedDataParallel<std::shared_ptr<Net>> net(
         module, task.taking_part(DistributedDataParallelOptions()));
     torch::optim::SGD local(module->parameters(), 0.1);
@@ -83,11 +136,23 @@ TEST_F(GpuInteropTest, DistributedDataParallelEqualsOneCpu) {
       local.zero_grad();
       const data::Example half =
           batch.map([&](const at::Tensor& field) { return field.narrow(0, 8 * net.rank(), 8); });
-      loss_of(*module, half, gpu).backward();
+      loss_of(*module, half, device).backward();
       local.step();
     }
     EXPECT_LE(difference(module->parameters(), alone.parameters()), 1e-7);
   }));
+}
+
+TEST_F(GpuInteropTest, DistributedDataParallelEqualsOneCpu) {
+  if (test::num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
+  expect_data_parallel_modules_equal_one_cpu({{c10::kCUDA, 0}, {c10::kCUDA, 1}});
+  expect_data_parallel_modules_equal_one_cpu({{c10::kCUDA, 0}, {c10::kCUDA, 1}},
+                                             Kind::kSparseEmbedding);
+}
+
+TEST_F(GpuInteropTest, DistributedDataParallelMixesGpusAndCpus) {
+  expect_data_parallel_modules_equal_one_cpu({{c10::kCPU}, {c10::kCUDA, 0}});
+  expect_data_parallel_modules_equal_one_cpu({{c10::kCUDA, 0}, {c10::kCPU}});
 }
 
 }  // namespace

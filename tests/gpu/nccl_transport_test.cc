@@ -3,6 +3,8 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +19,8 @@
 #include "gpu/emulated/order.h"
 #include "gpu/fake_nccl/fake_nccl.h"
 #include "strata/core/error.h"
+#include "strata/runtime/devices.h"
+#include "strategies/measure_cards.h"
 #include "tensor/stream_event.h"
 
 namespace strata::collective::nccl {
@@ -130,6 +134,74 @@ TEST_F(NcclTransportTest, AStalledCallEndsAtItsDeadline) {
   const Status status = cards.status();
   EXPECT_EQ(status.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(status.message(), "a test: has not ended on the cards after 500 ms");
+}
+
+TEST_F(NcclTransportTest, ValuesAreGatheredByNccl) {
+  CardCommunicator cards = make(Order::kFixed);
+  fake_nccl_reset_counters();
+  const auto here = random_values(7);
+  std::vector<at::Tensor> values, results;
+  for (size_t i = 0; i < here.size(); ++i) {
+    values.push_back(here[i].to(cards.devices()[i]));
+    results.push_back(at::zeros({static_cast<int64_t>(here.size()), 7}, values.back().options()));
+    c10::Event ready(c10::kCUDA);
+    ready.record(tensor::current_stream(cards.devices()[i]));
+    ready.block(cards.for_values().streams()[i]);
+  }
+  cards.for_values().all_gather(values, results, "a test");
+  for (size_t i = 0; i < here.size(); ++i) {
+    cards.for_values().streams()[i].synchronize();
+    EXPECT_TRUE(at::equal(results[i].cpu(), at::stack(here)));
+  }
+  EXPECT_EQ(fake_nccl_operations("AllGather"), here.size());
+}
+
+TEST_F(NcclTransportTest, WhatEndsTheSumsOfGradientsEndsThoseOfValues) {
+  for (const bool values_fail : {false, true}) {
+    CardCommunicator cards = make(Order::kFixed);
+    CardCommunicator& values = cards.for_values();
+    (values_fail ? values : cards).fail(Status(ErrorCode::kUnavailable, "a test's end"));
+    const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+    const auto other = [&] { return values_fail ? cards.status() : values.status(); };
+    while (other().ok() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(other().message(), "a test's end");
+    EXPECT_THROW(sum(values_fail ? cards : values, random_values(10)), Error);
+  }
+}
+
+TEST_F(NcclTransportTest, EveryWayOfSummingIsMeasured) {
+  std::vector<LogicalDevice> devices;
+  for (const char* name : {"gpu:0", "gpu:1", "gpu:2"}) devices.push_back(find_device(name));
+  const strata::detail::MeasureCardsOptions options{
+      .bytes = {1 << 12, 1 << 16}, .samples = 3, .sample_time = seconds(0)};
+  fake_nccl_reset_counters();
+  const auto timings = strata::detail::measure_cards(devices, options);
+  EXPECT_GT(fake_nccl_operations("AllReduce"), 0U);
+  ASSERT_EQ(timings.size(), 3U);
+  for (const SumTiming& timing : timings) {
+    EXPECT_EQ(timing.why_not, "");
+    ASSERT_EQ(timing.sizes.size(), 2U) << timing.way;
+    for (size_t i = 0; i < 2; ++i) {
+      const SumTiming::Size& size = timing.sizes[i];
+      EXPECT_EQ(size.bytes, options.bytes[i]);
+      EXPECT_GT(size.low, 0) << timing.way;
+      EXPECT_LE(size.low, size.median);
+      EXPECT_LE(size.median, size.high);
+    }
+  }
+}
+
+TEST_F(NcclTransportTest, OnOneCardThereAreOnlyCopiesToMeasure) {
+  set_logical_devices("gpu:0", 2);
+  const auto timings = strata::detail::measure_cards({find_device("gpu:0"), find_device("gpu:1")},
+                                                     {.bytes = {1 << 12}, .samples = 1});
+  set_logical_devices("gpu:0", 1);
+  ASSERT_EQ(timings.size(), 3U);
+  EXPECT_EQ(timings[0].sizes.size(), 1U);
+  for (const size_t nccl : {1, 2}) {
+    EXPECT_TRUE(timings[nccl].sizes.empty());
+    EXPECT_NE(timings[nccl].why_not.find("several replicas share a card"), std::string::npos);
+  }
 }
 
 TEST_F(NcclTransportTest, AProcessThatDoesNotComeIsADeadline) {

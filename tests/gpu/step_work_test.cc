@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "gpu/emulated/device.h"
-#include "gpu/emulated/memory.h"
 #include "gpu/gpus.h"
+#include "gpu/stops.h"
 #include "parity/models.h"
 #include "strata/keras/dtype_policy.h"
 #include "strata/keras/layers.h"
@@ -29,6 +29,8 @@ namespace {
 
 using test::emulated_gpu::Counts;
 using test::emulated_gpu::counts;
+using test::emulated_gpu::Stops;
+using test::emulated_gpu::stops_so_far;
 
 constexpr int kSteps = 4;
 
@@ -86,35 +88,13 @@ TEST(GpuStepWorkTest, NoMoreThanALoopByHand) {
   }
 }
 
-/// What an epoch of `steps` asks for that a card or the host stops for.
-struct Stops {
-  int64_t host_waits = 0;
-  int64_t synchronous_copies = 0;
-  int64_t bytes_reserved = 0;
-  int64_t pinned_blocks = 0;
-
-  friend bool operator==(const Stops&, const Stops&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Stops& stops) {
-    return out << stops.host_waits << " waits of the host, " << stops.synchronous_copies
-               << " synchronous copies, " << stops.bytes_reserved << " new bytes, "
-               << stops.pinned_blocks << " new pinned blocks";
-  }
-};
-
-/// A loss scale has the host wait once a step for one behind which the card has work: that counts
-/// where it has none.
-Stops stops_so_far(bool scales_loss) {
-  const Counts work = counts();
-  return {scales_loss ? work.stalls : work.host_waits, work.synchronous_copies,
-          static_cast<int64_t>(test::emulated_gpu::Memory::instance().bytes_reserved()),
-          test::emulated_gpu::PinnedMemory::instance().blocks_reserved()};
-}
-
 struct FitCase {
   std::string name;
   std::vector<std::string> devices;
   optimizers::AdamOptions adam = {};
-  bool mixed = false;  // float16, with a loss scale that finds its size
+  bool mixed = false;    // float16, with a loss scale that finds its size
+  int logical = 1;       // GPUs of the first card
+  bool weights = false;  // of samples and classes
   bool sharded = false;
 
   friend std::ostream& operator<<(std::ostream& out, const FitCase& fit) { return out << fit.name; }
@@ -122,10 +102,14 @@ struct FitCase {
 
 class GpuFitStopsTest : public testing::TestWithParam<FitCase> {
  protected:
-  void TearDown() override { keras::set_dtype_policy("float32"); }
+  void TearDown() override {
+    keras::set_dtype_policy("float32");
+    set_logical_devices("gpu:0", 1);
+  }
 };
 
 TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
+  set_logical_devices("gpu:0", GetParam().logical);
   MirroredStrategy strategy(
       {.devices = GetParam().devices, .shard_optimizer_state = GetParam().sharded});
   const keras::Model model = strategy.scope([] {
@@ -137,14 +121,18 @@ TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
                  .metrics = {metrics::SparseCategoricalAccuracy()}});
     return net;
   });
-  const auto rows = as_dataset(make_batches(Kind::kMlp, at::kFloat, 60, {16}));
+  data::Dataset rows = as_dataset(make_batches(Kind::kMlp, at::kFloat, 60, {16}));
+  keras::FitOptions options{.epochs = 1, .verbose = 0};
+  if (GetParam().weights) {
+    rows = rows.map([](const data::Example& batch) {
+      return data::Example{batch.x(), batch.y(), batch.x().select(1, 0).abs()};
+    });
+    options.class_weight = {{0, 1}, {1, 2}, {2, 0.5}, {3, 1}};
+  }
   const auto stops_of = [&](int64_t batches) {
     const Stops before = stops_so_far(GetParam().mixed);
-    model.fit(rows.take(batches), {.epochs = 1, .verbose = 0});
-    const Stops after = stops_so_far(GetParam().mixed);
-    return Stops{
-        after.host_waits - before.host_waits, after.synchronous_copies - before.synchronous_copies,
-        after.bytes_reserved - before.bytes_reserved, after.pinned_blocks - before.pinned_blocks};
+    model.fit(rows.take(batches), options);
+    return stops_so_far(GetParam().mixed) - before;
   };
   stops_of(60);
   const Stops few = stops_of(10);
@@ -154,14 +142,17 @@ TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
 
 INSTANTIATE_TEST_SUITE_P(
     , GpuFitStopsTest,
-    testing::Values(FitCase{"OneCard", {"gpu:0"}}, FitCase{"TwoCards", {"gpu:0", "gpu:1"}},
-                    FitCase{"ClippedByNorm", {"gpu:0"}, {.clipnorm = 0.5}},
-                    FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}},
-                    FitCase{"Sharded", {"gpu:0", "gpu:1"}, {}, false, true},
-                    FitCase{"ShardedClipped", {"gpu:0", "gpu:1"}, {.clipnorm = 0.5}, false, true},
-                    FitCase{"ShardedMixed", {"gpu:0", "gpu:1"}, {}, true, true},
-                    FitCase{"MixedFloat16", {"gpu:0"}, {}, true},
-                    FitCase{"MixedFloat16OnTwoCards", {"gpu:0", "gpu:1"}, {}, true}),
+    testing::Values(
+        FitCase{"OneCard", {"gpu:0"}}, FitCase{"TwoCards", {"gpu:0", "gpu:1"}},
+        FitCase{"ClippedByNorm", {"gpu:0"}, {.clipnorm = 0.5}},
+        FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}},
+        FitCase{"TwoLogicalGpus", {"gpu:0", "gpu:1"}, {}, false, 2},
+        FitCase{"Weights", {"gpu:0", "gpu:1"}, {}, false, 1, true},
+        FitCase{"Sharded", {"gpu:0", "gpu:1"}, {}, false, 1, false, true},
+        FitCase{"ShardedClipped", {"gpu:0", "gpu:1"}, {.clipnorm = 0.5}, false, 1, false, true},
+        FitCase{"ShardedMixed", {"gpu:0", "gpu:1"}, {}, true, 1, false, true},
+        FitCase{"MixedFloat16", {"gpu:0"}, {}, true},
+        FitCase{"MixedFloat16OnTwoCards", {"gpu:0", "gpu:1"}, {}, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

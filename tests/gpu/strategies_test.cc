@@ -1,9 +1,13 @@
 // The other strategies with replicas on GPUs: as on CPUs.
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
 #include "gpu/expect_parity.h"
 #include "gpu/gpus.h"
+#include "strata/collective/reduce_op.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
@@ -61,6 +65,55 @@ TEST_F(GpuStrategiesTest, SeveralWorkers) {
         task.taking_part(MultiWorkerMirroredOptions{.devices = devices, .share_gpus = true}));
     expect_parity_of_all(strategy);
   }));
+}
+
+/// As all_reduce on CPUs, and by replicas that disagree.
+void expect_sums_of_values(Strategy& strategy) {
+  const int replicas = strategy.num_replicas_in_sync();
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kInt, at::kLong}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax}) {
+      std::vector<at::Tensor> here;
+      for (int r = 0; r < replicas; ++r) here.push_back((at::randn({5, 3}) * 9).to(dtype));
+      const PerReplica<at::Tensor> sums = strategy.run([&] {
+        const ReplicaContext& context = *get_replica_context();
+        const at::Tensor value = here[static_cast<size_t>(context.replica_id_in_sync_group())].to(
+            context.device().physical);
+        return context.all_reduce(op, value.t());  // not contiguous
+      });
+      const bool is_float = op == ReduceOp::kMean && !c10::isFloatingType(dtype);
+      if (is_float) {
+        for (at::Tensor& each : here) each = each.to(at::kDouble);
+      }
+      const at::Tensor expected = collective::reduce_in_order(here, op).t();
+      for (const at::Tensor& sum : sums) {
+        EXPECT_TRUE(at::equal(sum.cpu(), expected)) << dtype << ' ' << reduce_op_name(op);
+      }
+    }
+  }
+  try {
+    strategy.run([] {
+      const ReplicaContext& context = *get_replica_context();
+      const at::Tensor value = at::ones({2 + context.replica_id_in_sync_group()},
+                                        at::TensorOptions(context.device().physical));
+      (void)context.all_reduce(ReduceOp::kSum, value);
+    });
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("[2] on replica 0 and Float [3] on replica 1"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(GpuStrategiesTest, ValuesAreBroughtTogetherOnTheCards) {
+  torch::manual_seed(3);
+  MirroredStrategy one_card({.devices = logical_gpus(3)});
+  expect_sums_of_values(one_card);
+  if (test::num_gpus() < 2) return;
+  set_logical_devices("gpu:0", 1);
+  MirroredStrategy several({.devices = {"gpu:0", "gpu:1"}});
+  expect_sums_of_values(several);
 }
 
 /// What a resolver says of the cluster, and that this task's GPUs are `gpus`.

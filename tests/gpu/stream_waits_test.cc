@@ -27,7 +27,9 @@ void train(const std::function<void(const keras::Model&)>& compile,
   try {
     MirroredStrategy strategy(options);
     const keras::Model model = strategy.scope([&] {
-      keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"), layers::Dense(4)});
+      keras::Sequential net(keras::Input({6}),
+                            {layers::Dense(9, "relu"),
+                             layers::BatchNormalization({.synchronized = true}), layers::Dense(4)});
       compile(net);
       return net;
     });

@@ -72,11 +72,13 @@ void lose_a_worker(int step, int signal, Clock::duration limit, bool sharded) {
   if (signal != SIGKILL) job.kill(kVictim);
 }
 
-/// A call of NCCL goes wrong, in processes that live.
-void break_a_call(const std::string& what, int rank, int call, bool sharded) {
+/// A call of NCCL goes wrong, in processes that live: of the first communicator of gradients, or of other
+/// values. A process has two ranks, and makes its communicators in their order.
+void break_a_call(const std::string& what, int rank, int call, bool of_values, bool sharded) {
   const test::TempFolder folder;
   test::Environment environment = settings(sharded);
-  environment["STRATA_FAKE_NCCL"] = str_cat(what, ":rank=", rank, ",call=", call, ",comm=1");
+  environment["STRATA_FAKE_NCCL"] =
+      str_cat(what, ":rank=", rank, ",call=", call, ",comm=", rank % 2 + (of_values ? 3 : 1));
   GpuJob job(2, {"loop", "2", folder.path(), "elastic"}, environment);
   job.start();
   for (const auto& [task, exit] : job.wait(240s)) expect_undisturbed(exit);
@@ -96,6 +98,8 @@ TEST(GpuWorkerFaultsTest, EndWithTheWeightsOfAJobThatNobodyDisturbed) {
     const int call = draw(1, 200);
     const bool sharded = seed / 4 % 2 == 1;
     SCOPED_TRACE(sharded ? "sharded" : "unsharded");
+    const bool of_values = draw(0, 1) == 1;
+    const std::string where = str_cat("call ", call, of_values ? " of values" : " of gradients");
     switch (seed % 4) {
       case 0: {
         SCOPED_TRACE(str_cat("seed ", seed, ": killed behind step ", step));
@@ -108,13 +112,13 @@ TEST(GpuWorkerFaultsTest, EndWithTheWeightsOfAJobThatNobodyDisturbed) {
         break;
       }
       case 2: {
-        SCOPED_TRACE(str_cat("seed ", seed, ": an error of rank ", rank, " in call ", call));
-        break_a_call("error", rank, call, sharded);
+        SCOPED_TRACE(str_cat("seed ", seed, ": an error of rank ", rank, " in ", where));
+        break_a_call("error", rank, call, of_values, sharded);
         break;
       }
       default: {
-        SCOPED_TRACE(str_cat("seed ", seed, ": rank ", rank, " stalls in call ", call));
-        break_a_call("stall", rank, call, sharded);
+        SCOPED_TRACE(str_cat("seed ", seed, ": rank ", rank, " stalls in ", where));
+        break_a_call("stall", rank, call, of_values, sharded);
         break;
       }
     }

@@ -1,8 +1,8 @@
 // A program that trains on MNIST with 8 replicas, wherever they live, for the tests beside it:
 //
-//   strata_multi_worker_trainer fit|loop REPLICAS [FOLDER [elastic]]
+//   strata_multi_worker_trainer fit|loop|count REPLICAS [FOLDER [elastic]]
 //
-// REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
+// count: as counted_steps.h says. REPLICAS: of this process; STRATA_TEST_BATCH: rows of a global batch (60). The cluster is TF_CONFIG's, the communicator's implementation that of
 // the environment variable STRATA_TEST_IMPLEMENTATION, the liveness interval 2 s or
 // STRATA_TEST_LIVENESS_MS; with STRATA_TEST_AWAIT=<step> it waits there until a lost worker is
 // back. With STRATA_TEST_GRAPHS fit's steps are graphs from their third call on, and it prints "graphs
@@ -34,6 +34,7 @@
 #include "keras/training/step_graphs.h"
 #include "keras/training/training_run.h"
 #include "multi_worker/await_the_lost.h"
+#include "multi_worker/counted_steps.h"
 #include "multi_worker/loop_step.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
@@ -60,7 +61,12 @@ using namespace strata;  // NOLINT
 using data::Example;
 
 constexpr int64_t kRows = 1000;
-constexpr int64_t kBatch = 60;  // not divided by 8
+
+/// Rows of a global batch: 60 are not divided by 8.
+int64_t batch_size() {
+  const char* rows = std::getenv("STRATA_TEST_BATCH");
+  return rows == nullptr ? 60 : std::atoi(rows);
+}
 
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
@@ -134,7 +140,7 @@ void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
     callbacks.emplace_back(Starts());
   }
   const auto train =
-      with_channel(mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7})).batch(kBatch);
+      with_channel(mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7})).batch(batch_size());
   const keras::History history =
       model.fit(train, {.epochs = 3, .callbacks = callbacks, .verbose = 0});
   const double accuracy =
@@ -234,7 +240,7 @@ void loop(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
     return Example{batch.x().unsqueeze(1).to(dtype), batch.y()};
   };
   const data::Dataset train =
-      mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch).map(channels);
+      mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(batch_size()).map(channels);
   Loop training{.strategy = strategy, .dataset = train, .net = net, .sgd = sgd, .folder = folder};
   while (true) {
     try {
@@ -270,7 +276,7 @@ void loop(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
 int main(int argc, char** argv) {
   if (argc < 3) {
     std::fprintf(stderr,
-                 "usage: strata_multi_worker_trainer fit|loop REPLICAS [FOLDER [elastic]]\n");
+                 "usage: strata_multi_worker_trainer fit|loop|count REPLICAS [FOLDER [elastic]]\n");
     return 2;
   }
   try {
@@ -304,7 +310,12 @@ int main(int argc, char** argv) {
     options.elastic = argc > 4 && std::string(argv[4]) == "elastic";
     MultiWorkerMirroredStrategy strategy(options);
     const std::string folder = argc > 3 ? argv[3] : "";
-    std::string(argv[1]) == "fit" ? fit(strategy, folder) : loop(strategy, folder);
+    const std::string mode = argv[1];
+    if (mode == "count") {
+      test::count_steps(strategy);
+    } else {
+      mode == "fit" ? fit(strategy, folder) : loop(strategy, folder);
+    }
     return 0;
   } catch (const Preempted& preempted) {
     return preempted.exit_code();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/made_host.h"
+#include "tools/devices/sums_report.h"
 
 namespace strata::tools {
 namespace {
@@ -65,6 +66,25 @@ TEST(DevicesReportTest, GpusAreAtTheirNodes) {
                                        "           the driver has NVIDIA H100, 79.2 GiB"),
             std::string::npos)
       << devices_report(found);
+}
+
+TEST(DevicesReportTest, SumsAreComparedWithAnyOrder) {
+  const std::vector<collective::SumTiming> timings = {
+      {.way = "copies, fixed order",
+       .sizes = {{.bytes = 1 << 20, .median = 5e-5, .low = 4.5e-5, .high = 6e-5},
+                 {.bytes = 25 << 20, .median = 2e-3, .low = 1.9e-3, .high = 2.5e-3}}},
+      {.way = "NCCL, any order",
+       .sizes = {{.bytes = 1 << 20, .median = 4e-5, .low = 4e-5, .high = 4e-5}}}};
+  EXPECT_EQ(
+      sums_report({"gpu:0", "gpu:1"}, timings),
+      "\nall-reduce of float32 between gpu:0, gpu:1: median time of a call (quartiles), bytes / "
+      "time, time against that of NCCL, any order\n"
+      "copies, fixed order  1 MiB    50.0 us (45.0-60.0)        20.97 GB/s  1.25x\n"
+      "copies, fixed order  25 MiB   2.00 ms (1.90-2.50)        13.11 GB/s\n"
+      "NCCL, any order      1 MiB    40.0 us (40.0-40.0)        26.21 GB/s  1.00x\n");
+  EXPECT_NE(sums_report({}, {{.way = "NCCL, any order", .why_not = "it is not there"}})
+                .find("NCCL, any order      none: it is not there\n"),
+            std::string::npos);
 }
 
 TEST(DevicesReportTest, CoresAreWrittenAsLinuxDoes) {

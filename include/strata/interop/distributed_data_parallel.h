@@ -20,6 +20,8 @@ struct DistributedDataParallelOptions {
   std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
   collective::CommunicationOptions communication_options = {};
   cluster::ServerOptions server = {};
+  /// As MultiWorkerMirroredOptions: this process may use a GPU that another one uses.
+  bool share_gpus = false;
   /// Broadcasts the chief's buffers (running statistics) after every backward.
   bool broadcast_buffers = true;
 };
@@ -59,6 +61,10 @@ class STRATA_API DataParallelCore {
 /// The gradients are reduced while backward still runs, in buckets. A parameter that no process has
 /// used keeps its `.grad`.
 ///
+/// Modules that are on a GPU each are summed from card to card, as `communication_options` say
+/// (docs/gpu.md): move the module there first (`module->to(gpu)`). Over the hosts go those of which some
+/// are on CPUs, or on several GPUs, or share a GPU.
+///
 /// Every process makes as many synchronized backwards; if one may have fewer batches, all end with
 /// `join`. Errors are those of MultiWorkerMirroredStrategy: all others name a lost process.
 /// Threads: one, that of the training loop. CPU and GPU.
@@ -83,8 +89,8 @@ class DistributedDataParallel {
   int world_size() const { return core_.world_size(); }
   bool is_chief() const { return rank() == 0; }
 
-  /// While one exists, backward leaves `.grad` to this process alone: gradients of several batches
-  /// add up, and are reduced once, by the first backward after it.
+  /// While one exists, backward leaves `.grad` to this process alone, and communicates nothing: gradients of
+  /// several batches add up, and are reduced once, by the first backward after it.
   class NoSync {
    public:
     explicit NoSync(detail::DataParallelCore& core) : core_(core), before_(core.sync()) {

@@ -78,7 +78,8 @@ class STRATA_API TorchOptimizerCore {
 ///                                                      torch::optim::AdamOptions(1e-3));
 ///
 /// Gradients are added over the replicas in the fixed tree order (or by the strategy's
-/// CrossDeviceOps). Each replica's own instance then updates its share of the variables, divided by
+/// CrossDeviceOps); those of replicas that have a GPU each on the cards, in `minimize` while backward still
+/// runs (docs/gpu.md). Each replica's own instance then updates its share of the variables, divided by
 /// bytes; CPU replicas that share storage are then done, others copy the result. Sparse gradients
 /// stay sparse.
 ///

@@ -35,9 +35,9 @@ class STRATA_API ReplicaContext {
   auto& strategy() const;
   ReplicaGroup& group() const { return group_; }
 
-  /// Reduces `value` over the replicas in the fixed tree order. Differentiable: the gradient is
-  /// `all_reduce` of the gradients with the same op (kSum, kMean only).
-  ///
+  /// Reduces `value` over the replicas in the fixed tree order (on GPUs whose gradients go from card to
+  /// card: from card to card, in their order, and the host does not wait; docs/gpu.md). Differentiable:
+  /// the gradient is `all_reduce` of the gradients with the same op (kSum, kMean only).
   /// @param value  `[*shape]`, equal shape, dtype and layout on every replica; not bool. A sparse
   ///   one (COO) is summed as by Strategy::reduce, and has no gradient.
   /// @return `[*shape]`, this replica's own copy of the result.

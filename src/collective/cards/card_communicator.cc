@@ -151,7 +151,7 @@ CardCommunicator::CardCommunicator(Options options)
                algorithm_options(options_.communication)) {
   STRATA_DCHECK(options_.devices.size() == options_.replicas.size());
   for (const c10::Device& device : options_.devices) {
-    streams_.push_back(tensor::side_stream(device, tensor::SideWork::kCommunication));
+    streams_.push_back(tensor::side_stream(device, options_.work));
     // A guard that is given a card's stream twice leaves it behind.
     if (std::ranges::find(distinct_streams_, streams_.back()) == distinct_streams_.end()) {
       distinct_streams_.push_back(streams_.back());
@@ -198,19 +198,29 @@ void CardCommunicator::reduce_scatter(const std::vector<at::Tensor>& values, Red
   const at::NoGradGuard no_grad;
   const c10::MultiStreamGuard guard(distinct_streams_);
   if (options_.communication.order == Order::kAny &&
-      options_.transport->reduce_scatter(values, op, name)) {
+      options_.transport->reduce_scatter(values, parts_of(values), op, name)) {
     return;
   }
   run(Collective::kReduceScatter, values, op, name);
 }
 
-void CardCommunicator::all_gather(const std::vector<at::Tensor>& values, const std::string& name) {
+std::vector<at::Tensor> CardCommunicator::parts_of(const std::vector<at::Tensor>& values) const {
+  std::vector<at::Tensor> parts;
+  for (size_t local = 0; local < values.size(); ++local) {
+    const int64_t size = values[local].numel() / num_replicas();
+    parts.push_back(values[local].narrow(0, size * options_.replicas[local], size));
+  }
+  return parts;
+}
+
+void CardCommunicator::all_gather_parts(const std::vector<at::Tensor>& values,
+                                        const std::string& name) {
   check_parts(values, name);
   if (num_replicas() == 1 || values[0].numel() == 0) return;
   const at::NoGradGuard no_grad;
   const c10::MultiStreamGuard guard(distinct_streams_);
   // Nothing is added, so that all ways have the same bits.
-  if (options_.transport->all_gather(values, name)) return;
+  if (options_.transport->all_gather(parts_of(values), values, name)) return;
   run(Collective::kAllGather, values, ReduceOp::kSum, name);
 }
 
@@ -246,6 +256,61 @@ void CardCommunicator::run(Collective collective, const std::vector<at::Tensor>&
     }
     if (!messages.empty()) options_.transport->exchange(messages, name);
   }
+}
+
+void CardCommunicator::all_gather(const std::vector<at::Tensor>& values,
+                                  const std::vector<at::Tensor>& results, const std::string& name) {
+  const int64_t size = values[0].numel();
+  if (size == 0) return;
+  const at::NoGradGuard no_grad;
+  const c10::MultiStreamGuard guard(distinct_streams_);
+  if (num_replicas() > 1 && options_.transport->all_gather(values, results, name)) return;
+  std::vector<CardMessage> messages;
+  for (size_t local = 0; local < values.size(); ++local) {
+    const int rank = options_.replicas[local];
+    const auto place_of = [&](int replica) {
+      return results[local].view({-1}).narrow(0, replica * size, size);
+    };
+    place_of(rank).copy_(values[local]);
+    for (int other = 0; other < num_replicas(); ++other) {
+      if (other == rank) continue;
+      messages.push_back({rank, other, /*is_send=*/true, values[local]});
+      messages.push_back({other, rank, /*is_send=*/false, place_of(other)});
+    }
+  }
+  if (!messages.empty()) options_.transport->exchange(messages, name);
+}
+
+CardCommunicator& CardCommunicator::for_values() {
+  {
+    const MutexLock lock(mutex_);
+    if (values_) return *values_;
+  }
+  std::shared_ptr<CardCommunicator> made;
+  try {
+    Options options = options_;
+    options.transport = options_.transport->another();
+    options.work = tensor::SideWork::kValues;
+    made = std::make_shared<CardCommunicator>(std::move(options));
+  } catch (...) {
+    fail(Status::from_current_exception());
+    throw;
+  }
+  const MutexLock lock(mutex_);
+  values_ = std::move(made);
+  return *values_;
+}
+
+void CardCommunicator::fail(const Status& reason) {
+  options_.transport->fail(reason);
+  const MutexLock lock(mutex_);
+  if (values_) values_->fail(reason);
+}
+
+Status CardCommunicator::status() {
+  Status status = options_.transport->status();
+  const MutexLock lock(mutex_);
+  return status.ok() && values_ ? values_->status() : status;
 }
 
 std::string CardCommunicator::describe() const {

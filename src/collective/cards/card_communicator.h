@@ -13,7 +13,9 @@
 #include "collective/cards/card_rounds.h"
 #include "collective/cards/card_transport.h"
 #include "collective/planner/planner.h"
+#include "core/mutex.h"
 #include "strata/collective/reduce_op.h"
+#include "tensor/stream_event.h"
 
 namespace strata::collective {
 
@@ -24,7 +26,12 @@ namespace strata::collective {
 ///
 /// Calls enqueue their work on streams beside the replicas', and return; events order the two. So
 /// communication runs while the replicas compute.
-/// Threads: one at a time.
+///
+/// All processes make the same calls in the same order: else each card would wait for another one's
+/// call. Sums of gradients begin when backward has made them, in the middle of which replicas may
+/// need sums of other values (synchronized BatchNormalization). The order of these among those is
+/// chance, so they have a communicator of their own, `for_values`.
+/// Threads: one at a time; `fail` and `status` any.
 class CardCommunicator {
  public:
   struct Options {
@@ -36,6 +43,8 @@ class CardCommunicator {
     std::vector<int> hosts = {};
     std::shared_ptr<CardTransport> transport = {};
     CommunicationOptions communication = {};
+    /// Whose streams on the cards its calls are enqueued on.
+    tensor::SideWork work = tensor::SideWork::kCommunication;
   };
   explicit CardCommunicator(Options options);
 
@@ -52,10 +61,23 @@ class CardCommunicator {
   /// @throws Error  kInternal: they are not.
   void reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op, const std::string& name);
   /// In place: replica r has the r-th of n equal parts, and all get all. @param values, @throws  As above.
-  void all_gather(const std::vector<at::Tensor>& values, const std::string& name);
+  void all_gather_parts(const std::vector<at::Tensor>& values, const std::string& name);
 
-  void fail(const Status& reason) { options_.transport->fail(reason); }
-  Status status() { return options_.transport->status(); }
+  /// Brings values of one size together. @param values  As those of `all_reduce`.
+  /// @param results  `[num_replicas(), n]`, contiguous, one a local replica on its card: the values by
+  ///   replica id.
+  void all_gather(const std::vector<at::Tensor>& values, const std::vector<at::Tensor>& results,
+                  const std::string& name);
+
+  /// A communicator between the same cards for what is no gradient, with streams of its own. The
+  /// first call makes it, in all processes together; it fails when this one does.
+  /// @throws Error  As the transport's constructor; then this one has failed, too.
+  CardCommunicator& for_values();
+
+  /// Ends what is pending, of `for_values`, too.
+  void fail(const Status& reason);
+  /// Ok while calls can be made, of `for_values`, too.
+  Status status();
   /// "4 replicas on cards: NCCL 2.28, sums in the fixed order".
   std::string describe() const;
 
@@ -67,6 +89,8 @@ class CardCommunicator {
   };
 
   void check_parts(const std::vector<at::Tensor>& values, const std::string& name) const;
+  /// Of n equal ones each local replica's.
+  std::vector<at::Tensor> parts_of(const std::vector<at::Tensor>& values) const;
   /// By the planner's schedule.
   void run(Collective collective, const std::vector<at::Tensor>& values, ReduceOp op,
            const std::string& name);
@@ -77,6 +101,8 @@ class CardCommunicator {
   std::vector<c10::Stream> streams_;
   std::vector<c10::Stream> distinct_streams_;
   std::map<const Schedule*, Plan> plans_;
+  Mutex mutex_;
+  std::shared_ptr<CardCommunicator> values_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace strata::collective

@@ -2,11 +2,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "strata/collective/reduce_op.h"
 #include "strata/core/error.h"
+#include "tensor/stream_event.h"
 
 namespace strata::collective {
 
@@ -32,18 +34,25 @@ class CardTransport {
     static_cast<void>(values), static_cast<void>(op), static_cast<void>(name);
     return false;
   }
-  /// Reduces in any order, in place: of n ranks rank r gets the r-th of n equal parts of its value, whose
-  /// other elements are undefined then. @return as all_reduce.
-  virtual bool reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op,
+  /// Reduces in any order: of n ranks rank r gets the r-th of n equal parts in its result, which may be
+  /// that part of its value. @return as all_reduce.
+  virtual bool reduce_scatter(const std::vector<at::Tensor>& values,
+                              const std::vector<at::Tensor>& results, ReduceOp op,
                               const std::string& name) {
-    static_cast<void>(values), static_cast<void>(op), static_cast<void>(name);
+    static_cast<void>(values), static_cast<void>(results), static_cast<void>(op);
+    static_cast<void>(name);
     return false;
   }
-  /// In place: rank r has the r-th of n equal parts, and all get all. @return as all_reduce.
-  virtual bool all_gather(const std::vector<at::Tensor>& values, const std::string& name) {
-    static_cast<void>(values), static_cast<void>(name);
+  /// Puts the values of all ranks, by rank, into each of `results`, those of all ranks here; a value may
+  /// lie there already. @return as all_reduce.
+  virtual bool all_gather(const std::vector<at::Tensor>& values,
+                          const std::vector<at::Tensor>& results, const std::string& name) {
+    static_cast<void>(values), static_cast<void>(results), static_cast<void>(name);
     return false;
   }
+  /// One between the same cards, whose calls need no order with this one's. All processes make this
+  /// call together.
+  virtual std::shared_ptr<CardTransport> another() = 0;
   /// Ends what is pending, here and elsewhere: this process cannot continue.
   virtual void fail(const Status& reason) { static_cast<void>(reason); }
   /// Ok while calls can be made.
@@ -54,8 +63,18 @@ class CardTransport {
 /// Between cards of one process, by libtorch's copies.
 class CopyTransport final : public CardTransport {
  public:
+  /// @param receives  What the cards' streams for the copies are for.
+  explicit CopyTransport(tensor::SideWork receives = tensor::SideWork::kReceive)
+      : receives_(receives) {}
+
   void exchange(const std::vector<CardMessage>& messages, const std::string& name) override;
+  std::shared_ptr<CardTransport> another() override {
+    return std::make_shared<CopyTransport>(tensor::SideWork::kReceiveValues);
+  }
   std::string describe() const override { return "copies between the cards of this process"; }
+
+ private:
+  const tensor::SideWork receives_;
 };
 
 }  // namespace strata::collective

@@ -5,12 +5,10 @@
 #include <utility>
 
 #include "collective/cards/card_transport.h"
-#include "tensor/stream_event.h"
 
 namespace strata::collective {
 namespace {
 
-using tensor::SideWork;
 using tensor::StreamEvent;
 using tensor::StreamWait;
 
@@ -30,7 +28,7 @@ void CopyTransport::exchange(const std::vector<CardMessage>& messages, const std
   for (const CardMessage& message : messages) {
     const c10::Device card = message.memory.device();
     cards.try_emplace(card.index(), Directions{tensor::current_stream(card),
-                                               tensor::side_stream(card, SideWork::kReceive)});
+                                               tensor::side_stream(card, receives_)});
     if (message.is_send) sent[{message.from, message.to}].push_back(message.memory);
   }
   for (const auto& [index, card] : cards) {

@@ -19,6 +19,8 @@ constexpr const char* kCaller = "nccl";
 /// How often the watcher looks: what it finds is known to all well within a second.
 constexpr std::chrono::milliseconds kWatchInterval(20);
 constexpr std::chrono::microseconds kPollInterval(20);
+/// For the hosts' account of a failure.
+constexpr std::chrono::seconds kTimeOfHosts(1);
 
 cudaStream_t current_handle(c10::Device device) {
   return static_cast<cudaStream_t>(tensor::current_stream(device).native_handle());
@@ -32,6 +34,32 @@ struct NcclTransport::Watched {
   Clock::time_point deadline;
 };
 
+/// The first reason for which one of them has ended.
+class NcclTransport::CommonEnd {
+ public:
+  Status reason() {
+    const MutexLock lock(mutex_);
+    return reason_;
+  }
+  void set(const Status& reason) {
+    const MutexLock lock(mutex_);
+    if (reason_.ok()) reason_ = reason;
+  }
+
+ private:
+  Mutex mutex_;
+  Status reason_ STRATA_GUARDED_BY(mutex_);
+};
+
+namespace {
+
+NcclTransport::Options with_end(NcclTransport::Options options) {
+  if (!options.end) options.end = std::make_shared<NcclTransport::CommonEnd>();
+  return options;
+}
+
+}  // namespace
+
 std::string NcclTransport::new_id() {
   const Library& library = require(kCaller);
   ncclUniqueId id;
@@ -40,7 +68,7 @@ std::string NcclTransport::new_id() {
 }
 
 NcclTransport::NcclTransport(Options options)
-    : options_(std::move(options)), library_(require(kCaller)) {
+    : options_(with_end(std::move(options))), library_(require(kCaller)) {
   STRATA_DCHECK(options_.id.size() == NCCL_UNIQUE_ID_BYTES);
   connect();
   watcher_ = Thread("strata-nccl", [this](const std::stop_token& stop) { watch(stop); });
@@ -121,9 +149,8 @@ void NcclTransport::wait_while_in_progress(const std::string& what) {
         nccl::check(result, what, kCaller, each);
         break;
       }
-      if (options_.others) {
-        const Status status = options_.others();
-        if (!status.ok()) throw Error(status.code(), status.message());
+      if (const Status status = why_to_end(); !status.ok()) {
+        throw Error(status.code(), status.message());
       }
       STRATA_CHECK(Clock::now() < deadline, kDeadlineExceeded, "[nccl] ", what, " of ",
                    options_.num_ranks, " cards: has not ended after ", options_.timeout.count(),
@@ -149,8 +176,9 @@ void NcclTransport::enqueue(const std::string& name, const std::function<void()>
     check(call_in_group(kCaller, calls), "ncclGroupEnd");
     wait_while_in_progress(name);
   } catch (const Error& error) {
-    abort(Status(error.code(), error.what()));
-    throw;
+    const Status cause = cause_of(Status(error.code(), error.what()));
+    abort(cause);
+    throw Error(cause.code(), cause.message());
   }
   watched->ends.resize(options_.devices.size());
   for (size_t i = 0; i < watched->ends.size(); ++i) {
@@ -194,39 +222,41 @@ bool NcclTransport::all_reduce(const std::vector<at::Tensor>& values, ReduceOp o
   return true;
 }
 
-bool NcclTransport::reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op,
+bool NcclTransport::reduce_scatter(const std::vector<at::Tensor>& values,
+                                   const std::vector<at::Tensor>& results, ReduceOp op,
                                    const std::string& name) {
   enqueue(name, [&] {
     for (size_t i = 0; i < values.size(); ++i) {
-      at::Tensor part = part_of(values[i], i);
-      check(library_.reduce_scatter(values[i].const_data_ptr(), part.mutable_data_ptr(),
-                                    static_cast<size_t>(part.numel()),
-                                    data_type(part.scalar_type(), kCaller), reduction(op),
-                                    communicators_[i], current_handle(part.device())),
+      const at::Tensor& result = results[i];
+      check(library_.reduce_scatter(values[i].const_data_ptr(), result.mutable_data_ptr(),
+                                    static_cast<size_t>(result.numel()),
+                                    data_type(result.scalar_type(), kCaller), reduction(op),
+                                    communicators_[i], current_handle(result.device())),
             "ncclReduceScatter");
     }
   });
   return true;
 }
 
-bool NcclTransport::all_gather(const std::vector<at::Tensor>& values, const std::string& name) {
+bool NcclTransport::all_gather(const std::vector<at::Tensor>& values,
+                               const std::vector<at::Tensor>& results, const std::string& name) {
   enqueue(name, [&] {
     for (size_t i = 0; i < values.size(); ++i) {
-      const at::Tensor part = part_of(values[i], i);
-      check(library_.all_gather(part.const_data_ptr(), values[i].mutable_data_ptr(),
-                                static_cast<size_t>(part.numel()),
-                                data_type(part.scalar_type(), kCaller), communicators_[i],
-                                current_handle(part.device())),
+      const at::Tensor& value = values[i];
+      check(library_.all_gather(value.const_data_ptr(), results[i].mutable_data_ptr(),
+                                static_cast<size_t>(value.numel()),
+                                data_type(value.scalar_type(), kCaller), communicators_[i],
+                                current_handle(value.device())),
             "ncclAllGather");
     }
   });
   return true;
 }
 
-/// Of n equal ones the local rank's, in place.
-at::Tensor NcclTransport::part_of(const at::Tensor& value, size_t local) const {
-  const int64_t size = value.numel() / options_.num_ranks;
-  return value.narrow(0, size * options_.ranks[local], size);
+std::shared_ptr<CardTransport> NcclTransport::another() {
+  Options options = options_;
+  options.id = options_.next_id ? options_.next_id() : new_id();
+  return std::make_shared<NcclTransport>(std::move(options));
 }
 
 void NcclTransport::fail(const Status& reason) {
@@ -237,6 +267,7 @@ void NcclTransport::fail(const Status& reason) {
 void NcclTransport::abort(const Status& reason) {
   if (std::exchange(aborted_, true)) return;
   status_ = reason;
+  options_.end->set(reason);
   for (ncclComm_t each : communicators_) library_.comm_abort(each);
   under_way_.clear();
 }
@@ -246,12 +277,31 @@ Status NcclTransport::status() {
   return status_;
 }
 
+/// Who is lost, by the host's account, says more than that a connection broke.
+Status NcclTransport::why_to_end() const {
+  if (options_.others) {
+    if (Status status = options_.others(); !status.ok()) return status;
+  }
+  return options_.end->reason();
+}
+
 void NcclTransport::watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (Status status = look(); !status.ok()) return fail(status);
+    if (const Status status = look(); !status.ok()) return fail(cause_of(status));
     MutexLock lock(mutex_);
     changed_.wait_for(lock, stop, kWatchInterval, [] { return false; });
   }
+}
+
+/// Where a process has ended, NCCL may see a broken connection before the hosts have agreed on who is lost.
+Status NcclTransport::cause_of(const Status& seen) const {
+  if (!options_.others || seen.code() != ErrorCode::kUnavailable) return seen;
+  const auto deadline = Clock::now() + kTimeOfHosts;
+  while (Clock::now() < deadline) {
+    if (Status status = options_.others(); !status.ok()) return status;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return seen;
 }
 
 /// What has gone wrong; forgets what has ended.
@@ -264,10 +314,7 @@ Status NcclTransport::look() {
   while (!under_way_.empty() && has_ended(under_way_.front())) {
     under_way_.erase(under_way_.begin());
   }
-  // Who is lost, by the host's account, says more than that a connection broke.
-  if (options_.others) {
-    if (Status status = options_.others(); !status.ok()) return status;
-  }
+  if (Status status = why_to_end(); !status.ok()) return status;
   if (under_way_.empty()) return {};
   for (size_t i = 0; i < communicators_.size(); ++i) {
     ncclResult_t result = ncclSuccess;

@@ -20,9 +20,12 @@ namespace strata::collective::nccl {
 /// Between cards of any processes, by NCCL: one communicator a card. Nothing of NCCL blocks the host:
 /// communicators are non-blocking, and a thread looks after what is under way. It ends everything by
 /// ncclCommAbort when NCCL reports an error, when `others` does (a peer is lost), or when a call has
-/// not ended after `timeout`; from then on `status` is the reason, and calls throw it.
+/// not ended after `timeout`; from then on `status` is the reason, and calls throw it. It ends those that
+/// `another` has made, too.
 class NcclTransport final : public CardTransport {
  public:
+  class CommonEnd;
+
   struct Options {
     int num_ranks = 0;
     /// Of this process, ascending.
@@ -31,10 +34,15 @@ class NcclTransport final : public CardTransport {
     std::vector<c10::Device> devices = {};
     /// Of new_id, the same in all processes.
     std::string id = {};
+    /// For `another`: an id that is the same in all processes. Empty: there are no others.
+    std::function<std::string()> next_id = {};
     /// The limit of making the communicators, and of each call from its start on.
     std::chrono::milliseconds timeout = std::chrono::minutes(30);
-    /// Whether the other processes are there, as the host knows it. Threads: any.
+    /// Whether the other processes are there, as the host knows it: when NCCL reports an error it has a
+    /// second to say who is lost, since a process that ends breaks NCCL's connections first. Threads: any.
     std::function<Status()> others = {};
+    /// What ends one of several between the same cards ends all; null: there is one so far.
+    std::shared_ptr<CommonEnd> end = {};
   };
 
   /// Makes the communicators, with all other processes.
@@ -49,9 +57,11 @@ class NcclTransport final : public CardTransport {
   void exchange(const std::vector<CardMessage>& messages, const std::string& name) override;
   bool all_reduce(const std::vector<at::Tensor>& values, ReduceOp op,
                   const std::string& name) override;
-  bool reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op,
-                      const std::string& name) override;
-  bool all_gather(const std::vector<at::Tensor>& values, const std::string& name) override;
+  bool reduce_scatter(const std::vector<at::Tensor>& values, const std::vector<at::Tensor>& results,
+                      ReduceOp op, const std::string& name) override;
+  bool all_gather(const std::vector<at::Tensor>& values, const std::vector<at::Tensor>& results,
+                  const std::string& name) override;
+  std::shared_ptr<CardTransport> another() override;
   void fail(const Status& reason) override;
   Status status() override;
   std::string describe() const override;
@@ -60,12 +70,13 @@ class NcclTransport final : public CardTransport {
   struct Watched;  // a call under way
 
   ncclComm_t communicator_of(int rank) const;
-  at::Tensor part_of(const at::Tensor& value, size_t local) const;
   void connect();
   void enqueue(const std::string& name, const std::function<void()>& calls);
   void wait_while_in_progress(const std::string& what);
+  Status why_to_end() const;
   void watch(const std::stop_token& stop);
   Status look();
+  Status cause_of(const Status& seen) const;
   void check_alive(const std::string& name) const STRATA_REQUIRES(mutex_);
   void abort(const Status& reason) STRATA_REQUIRES(mutex_);
   bool finalize();

@@ -140,8 +140,8 @@ int64_t rows_of(const Model& model, const Element& parts) {
 
 /// The callbacks of several processes need not look at a batch's logs alike, so what they may look
 /// at is worked out by all of them.
-Logs batch_logs(const Trainer& trainer, bool shared) {
-  if (shared) return Logs(trainer.results());
+Logs batch_logs(Trainer& trainer, bool shared) {
+  if (shared) return trainer.shared_results();
   return Logs([&trainer] { return trainer.results(); });
 }
 

@@ -20,8 +20,10 @@
 #include "keras/penalties.h"
 #include "keras/training/step_graphs.h"
 #include "runtime/coalesced_read.h"
+#include "runtime/group_exchange.h"
 #include "runtime/set_in_step.h"
 #include "strata/runtime/replica_context.h"
+#include "tensor/device_copy.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -93,13 +95,13 @@ Tensors loss_factors(const at::Tensor& sums, const std::vector<bool>& divides) {
     }
     return factors;
   };
-  if (graph::records_for_elsewhere()) {
+  if (graph::records_for_elsewhere() || !sums.is_cpu()) {  // the host does not know them
     Tensors factors;
     for (size_t i = 0; i < divides.size(); ++i) {
       const at::Tensor divisor =
-          divides[i] ? sums[static_cast<int64_t>(i) + 1] : at::ones({}, at::kDouble);
+          divides[i] ? sums[static_cast<int64_t>(i) + 1] : at::ones({}, sums.options());
       factors.push_back(
-          as_number(at::where(divisor > 0, sums[0] / divisor, at::zeros({}, at::kDouble))));
+          as_number(at::where(divisor > 0, sums[0] / divisor, at::zeros({}, sums.options()))));
     }
     return factors;
   }
@@ -233,8 +235,8 @@ at::Tensor Trainer::sample_weight(const Batch& batch, size_t output) const {
   const at::Tensor& y = batch.y.at(output);
   at::Tensor classes = y.dim() > 1 && y.size(-1) > 1 ? y.argmax(-1) : y;
   if (classes.dim() > 1 && classes.size(-1) == 1) classes = classes.squeeze(-1);
-  const at::Tensor by_class =
-      class_weight_.to(y.device()).index_select(0, classes.reshape({-1}).to(at::kLong));
+  const at::Tensor by_class = tensor::to_device(class_weight_, y.device())
+                                  .index_select(0, classes.reshape({-1}).to(at::kLong));
   const at::Tensor shaped = by_class.reshape(classes.sizes());
   return weight.defined() ? weight * shaped : shaped;
 }
@@ -272,11 +274,12 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
     }
   } else {
     // What divides depends on values: all replicas' sums of it are needed first.
-    std::vector<at::Tensor> local = {at::scalar_tensor(static_cast<double>(rows), at::kDouble)};
+    const auto numbers = at::TensorOptions(at::kDouble).device(parts[0].terms.sum.device());
+    std::vector<at::Tensor> local = {at::scalar_tensor(static_cast<double>(rows), numbers)};
     for (const Part& part : parts) {
       local.push_back(part.terms.weight_sum.defined()
-                          ? part.terms.weight_sum.detach().to(at::kCPU, at::kDouble)
-                          : at::scalar_tensor(part.terms.count, at::kDouble));
+                          ? part.terms.weight_sum.detach().to(numbers)
+                          : at::scalar_tensor(part.terms.count, numbers));
     }
     const at::Tensor all = get_replica_context()->all_reduce(ReduceOp::kSum, at::stack(local));
     std::vector<bool> divides;
@@ -400,9 +403,36 @@ std::vector<Variable> Trainer::metric_variables() const {
 }
 
 Logs::Values Trainer::results() const {
+  const strata::detail::CoalescedRead together(metric_variables());
+  return read_results();
+}
+
+Logs Trainer::shared_results() {
+  using strata::detail::CoalescedRead;
+  const std::vector<Variable> variables = metric_variables();
+  std::optional<CoalescedRead::Values> values;
+  if (!variables.empty() && reads_variables_alone_.value_or(true)) {
+    values = CoalescedRead::begin_on_cards(variables);
+  }
+  if (!values) return Logs(results());
+  const auto read = [this, cards = variables[0].group().options().cards,
+                     values = *std::move(values)] {
+    const CoalescedRead together(values);
+    Logs::Values found = read_results();
+    if (cards) cards->status().throw_if_error();
+    return found;
+  };
+  if (reads_variables_alone_) return Logs(read);
+  // A metric of the program's own may bring processes together in ways of its own.
+  const uint64_t before = strata::detail::exchanges_of_thread();
+  Logs logs(read());
+  reads_variables_alone_ = strata::detail::exchanges_of_thread() == before;
+  return logs;
+}
+
+Logs::Values Trainer::read_results() const {
   Logs::Values values;
   if (!mean_loss_) return values;
-  const strata::detail::CoalescedRead together(metric_variables());
   values.emplace_back("loss", mean_loss_->result());
   for (const Output& output : outputs_) {
     if (output.mean_loss) values.emplace_back(output.mean_loss->name(), output.mean_loss->result());

@@ -36,6 +36,9 @@ class Trainer {
   void reset_metrics();
   /// Means since the last reset, over all replicas. Where there are several processes, each asks.
   Logs::Values results() const;
+  /// The results of now, for all processes; what they need to do together is done in this call, which
+  /// each makes. On GPUs the host does not wait for them unless a callback looks.
+  Logs shared_results();
 
   /// Weights by class number, multiplied into the sample weights; empty: none.
   void set_class_weight(const std::map<int64_t, double>& weights);
@@ -54,6 +57,8 @@ class Trainer {
     std::optional<metrics::Mean> mean_loss = {};  ///< For each of several outputs.
   };
 
+  /// From the metrics' variables.
+  Logs::Values read_results() const;
   /// Of the loss and all metrics.
   std::vector<Variable> metric_variables() const;
   void bind_outputs(const std::vector<Shape>& labels, const std::vector<Shape>& outputs);
@@ -65,6 +70,8 @@ class Trainer {
   size_t num_inputs_ = 1;
   std::vector<Output> outputs_;
   std::optional<metrics::Mean> mean_loss_;
+  /// Whether `read_results` makes no call that processes make together; known after the first.
+  std::optional<bool> reads_variables_alone_;
   std::vector<Weight> regularized_;
   std::vector<Weight> constrained_;
   std::map<int64_t, double> class_weights_;

@@ -68,7 +68,8 @@ bool may_run_here(const Node& node, const GpuStream& gpu) {
 /// libtorch's formulas and strata's. A program's own nodes may ask the engine for things.
 bool is_known(const Node& node) {
   const std::string_view name = typeid(node).name();  // as the ABI mangles namespaces
-  return name.starts_with("N5torch8autograd9generated") || name.starts_with("N6strata");
+  return name.starts_with("N5torch8autograd9generated") || name.starts_with("N6strata") ||
+         name.starts_with("N5torch8autograd7CppNodeIN6strata6detail");
 }
 
 bool is_leaf(const Node& node) { return typeid(node) == typeid(autograd::AccumulateGrad); }

@@ -2,11 +2,15 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "optim/step/flat_storage.h"
 #include "optim/step/gradient_sums.h"
+#include "runtime/group_exchange.h"
 #include "strata/core/error.h"
 
 namespace strata::optimizers {
@@ -14,42 +18,103 @@ namespace strata::optimizers {
 using tensor::StreamEvent;
 using tensor::StreamWait;
 
-CardReducer::CardReducer(std::string name, std::vector<Part> parts,
-                         std::shared_ptr<collective::CardCommunicator> communicator,
-                         const Options& options)
+namespace {
+
+constexpr int64_t kBytesPerBucket = 25 << 20;
+/// Smaller, so that communication begins early. Source: torch.nn.parallel.DistributedDataParallel.
+constexpr int64_t kBytesOfFirstBucket = 1 << 20;
+
+/// Each once, the first time.
+std::vector<int64_t> without_repetitions(const std::vector<size_t>& order, size_t count) {
+  std::vector<bool> seen(count, false);
+  std::vector<int64_t> result;
+  for (const size_t each : order) {
+    if (!seen[each]) result.push_back(static_cast<int64_t>(each));
+    seen[each] = true;
+  }
+  return result;
+}
+
+}  // namespace
+
+CardReducer::CardReducer(std::string name, std::vector<Variable> variables, LayOut lay_out)
     : name_(std::move(name)),
-      parts_(std::move(parts)),
-      communicator_(std::move(communicator)),
-      options_(options),
+      variables_(std::move(variables)),
+      group_(variables_[0].group()),
+      lay_out_(std::move(lay_out)),
+      communicator_(group_.options().cards),
+      home_(variables_.size()),
       summed_(communicator_->devices().size()),
       finished_(communicator_->devices().size(), 1) {
-  size_t variables = 0;
-  for (const Part& part : parts_) {
-    for (const size_t variable : part.variables) variables = std::max(variables, variable + 1);
-  }
-  home_.resize(variables);
   const size_t replicas = communicator_->devices().size();
-  views_.assign(replicas, std::vector<at::Tensor>(variables));
-  given_.assign(replicas, std::vector<bool>(variables, false));
-  for (size_t p = 0; p < parts_.size(); ++p) {
-    for (size_t e = 0; e < parts_[p].variables.size(); ++e) {
-      const size_t variable = parts_[p].variables[e];
-      for (size_t local = 0; local < replicas; ++local) {
-        views_[local][variable] = parts_[p].gradients[local].view(static_cast<int64_t>(e));
-      }
-    }
-  }
+  views_.assign(replicas, std::vector<at::Tensor>(variables_.size()));
+  given_.assign(replicas, std::vector<bool>(variables_.size(), false));
   for (size_t local = 0; local < replicas; ++local) {
     wait_for_communication(static_cast<int>(local));
   }
 }
 
+std::vector<size_t> CardReducer::agree_on_order() const {
+  std::vector<at::Tensor> seen(communicator_->devices().size());
+  if (!order_.empty()) seen[0] = at::tensor(without_repetitions(order_, variables_.size()));
+  seen = strata::detail::gather_over_group(group_, seen, str_cat("order of gradients of ", name_));
+  const auto first =
+      std::ranges::find_if(seen, [](const at::Tensor& each) { return each.defined(); });
+  std::vector<size_t> order;
+  std::vector<bool> is_listed(variables_.size(), false);
+  for (int64_t i = 0; first != seen.end() && i < first->numel(); ++i) {
+    const int64_t variable = first->const_data_ptr<int64_t>()[i];
+    const auto count = static_cast<int64_t>(variables_.size());
+    STRATA_CHECK(0 <= variable && variable < count && !is_listed[static_cast<size_t>(variable)],
+                 kInvalidArgument, "[", name_, "] another process has a gradient of variable ",
+                 variable, " of ", count, "; expected the same variables in all processes");
+    order.push_back(static_cast<size_t>(variable));
+    is_listed[order.back()] = true;
+  }
+  // Of the others nothing is known but that backward uses the last ones first, as a rule.
+  for (size_t i = variables_.size(); i-- > 0;) {
+    if (!is_listed[i]) order.push_back(i);
+  }
+  return order;
+}
+
+std::vector<CardReducer::Part> CardReducer::memory_in(const std::vector<size_t>& order) const {
+  if (lay_out_) return lay_out_(order);
+  std::map<at::ScalarType, std::vector<size_t>> by_dtype;
+  for (const size_t i : order) by_dtype[variables_[i].dtype()].push_back(i);
+  std::vector<Part> parts;
+  for (auto& [dtype, variables] : by_dtype) parts.push_back(own_part(std::move(variables)));
+  return parts;
+}
+
+CardReducer::Part CardReducer::own_part(std::vector<size_t> variables) const {
+  std::vector<tensor::ArenaEntry> layouts;
+  for (const size_t i : variables) {
+    const bool has_gaps = !variables_[i].on_replica(0).is_non_overlapping_and_dense();
+    layouts.push_back(has_gaps
+                          ? tensor::ArenaEntry{.sizes = variables_[i].on_replica(0).sizes().vec()}
+                          : layout_of(variables_[i]));
+  }
+  Part part{.variables = std::move(variables), .gradients = {}};
+  for (const c10::Device& device : communicator_->devices()) {
+    part.gradients.emplace_back(layouts, variables_[part.variables[0]].dtype(), device);
+  }
+  return part;
+}
+
 void CardReducer::make_buckets(const std::vector<bool>& is_elsewhere) {
+  const std::vector<size_t> order = agree_on_order();
+  parts_ = memory_in(order);
   made_ = true;
+  std::vector<size_t> turn(order.size());  // by variable
+  for (size_t i = 0; i < order.size(); ++i) turn[order[i]] = i;
   for (size_t p = 0; p < parts_.size(); ++p) add_buckets(p, is_elsewhere);
-  // Of all dtypes: backward makes the last variables' gradients first.
-  std::ranges::stable_sort(buckets_, std::greater(),
-                           [](const Bucket& bucket) { return bucket.variables.front(); });
+  // Of all dtypes: those first that are complete first.
+  std::ranges::stable_sort(buckets_, std::less(), [&](const Bucket& bucket) {
+    size_t last = 0;
+    for (const size_t variable : bucket.variables) last = std::max(last, turn[variable]);
+    return last;
+  });
   for (size_t b = 0; b < buckets_.size(); ++b) {
     for (size_t place = 0; place < buckets_[b].variables.size(); ++place) {
       home_[buckets_[b].variables[place]] = {static_cast<int64_t>(b), place};
@@ -62,29 +127,38 @@ void CardReducer::make_buckets(const std::vector<bool>& is_elsewhere) {
   }
 }
 
-/// Cuts a part from its end on, leaving out what is summed elsewhere.
+/// Cuts a part from its beginning on, leaving out what is summed elsewhere.
 void CardReducer::add_buckets(size_t p, const std::vector<bool>& is_elsewhere) {
   const Part& part = parts_[p];
+  for (size_t local = 0; local < part.gradients.size(); ++local) {
+    for (size_t e = 0; e < part.variables.size(); ++e) {
+      views_[local][part.variables[e]] = part.gradients[local].view(static_cast<int64_t>(e));
+    }
+  }
   const tensor::Arena& arena = part.gradients[0];
   const auto width = static_cast<int64_t>(c10::elementSize(arena.dtype()));
-  std::vector<size_t> run;  // the last first
-  int64_t end = arena.numel();
-  const auto close = [&](int64_t begin) {
+  const int64_t bytes = group_.options().reduction.bytes_per_pack;
+  std::vector<size_t> run;
+  int64_t begin = 0;
+  const auto close = [&](int64_t end) {
     if (!run.empty()) buckets_.push_back({p, begin, end, std::exchange(run, {})});
-    end = begin;
+    begin = end;
   };
-  for (auto e = static_cast<int64_t>(part.variables.size()) - 1; e >= 0; --e) {
-    const size_t variable = part.variables[static_cast<size_t>(e)];
-    if (is_elsewhere[variable]) {
-      close(e + 1 < arena.num_tensors() ? arena.offset(e + 1) : arena.numel());
-      end = arena.offset(e);
+  for (size_t e = 0; e < part.variables.size(); ++e) {
+    const auto entry = static_cast<int64_t>(e);
+    const int64_t end = e + 1 < part.variables.size() ? arena.offset(entry + 1) : arena.numel();
+    if (is_elsewhere[part.variables[e]]) {
+      close(arena.offset(entry));
+      begin = end;
       continue;
     }
-    run.push_back(variable);
-    const int64_t limit = buckets_.empty() ? options_.bytes_of_first : options_.bytes_per_bucket;
-    if ((end - arena.offset(e)) * width >= limit) close(arena.offset(e));
+    run.push_back(part.variables[e]);
+    const int64_t limit = bytes > 0          ? bytes
+                          : buckets_.empty() ? kBytesOfFirstBucket
+                                             : kBytesPerBucket;
+    if ((end - begin) * width >= limit) close(end);
   }
-  close(0);
+  close(arena.numel());
 }
 
 void CardReducer::reset(int local) {
@@ -99,7 +173,10 @@ void CardReducer::reset(int local) {
 }
 
 void CardReducer::begin(int local) {
-  if (!made_) return;
+  if (!made_) {
+    if (local == 0) order_.clear();
+    return;
+  }
   if (!std::exchange(finished_[static_cast<size_t>(local)], 0)) wait_for_communication(local);
   const MutexLock lock(mutex_);
   reset(local);
@@ -115,6 +192,7 @@ void CardReducer::wait_for_communication(int local) const {
 }
 
 void CardReducer::mark_ready(int local, size_t variable, const at::Tensor& gradient) {
+  if (!made_ && local == 0) order_.push_back(variable);
   if (has(variable)) take(local, variable, gradient);
 }
 
@@ -179,7 +257,7 @@ void CardReducer::enqueue_sum(size_t b) {
   }
   const std::string name =
       str_cat("gradients of ", name_, ", bucket ", b + 1, " of ", buckets_.size());
-  if (options_.scatter) {
+  if (parts_[bucket.part].scatter) {
     communicator_->reduce_scatter(values, ReduceOp::kSum, name);
   } else {
     communicator_->all_reduce(values, ReduceOp::kSum, name);
@@ -189,10 +267,23 @@ void CardReducer::enqueue_sum(size_t b) {
   }
 }
 
+/// Of which some replica of this process has a sparse gradient.
+std::vector<bool> CardReducer::sparse_ones(
+    const std::vector<const std::vector<at::Tensor>*>& gradients) const {
+  std::vector<bool> is_sparse(variables_.size(), false);
+  for (const std::vector<at::Tensor>* of_replica : gradients) {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const at::Tensor& gradient = (*of_replica)[i];
+      if (gradient.defined() && gradient.is_sparse()) is_sparse[i] = true;
+    }
+  }
+  return is_sparse;
+}
+
 void CardReducer::finish(const std::vector<const std::vector<at::Tensor>*>& gradients,
                          const std::vector<bool>& is_elsewhere) {
   if (!made_) {
-    make_buckets(is_elsewhere);
+    make_buckets(is_elsewhere.empty() ? sparse_ones(gradients) : is_elsewhere);
     for (size_t local = 0; local < gradients.size(); ++local) {
       add(static_cast<int>(local), *gradients[local]);
     }
@@ -222,6 +313,12 @@ void CardReducer::wait(int local) const {
   const auto index = static_cast<size_t>(local);
   summed_[index].block(StreamWait::kUpdateForSums,
                        tensor::current_stream(communicator_->devices()[index]));
+}
+
+OnGradient marks_ready(const std::unique_ptr<CardReducer>& cards, int local) {
+  return [&cards, local](size_t variable, const at::Tensor& gradient) {
+    cards->mark_ready(local, variable, gradient);
+  };
 }
 
 }  // namespace strata::optimizers

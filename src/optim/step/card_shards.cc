@@ -37,8 +37,8 @@ void ShardGatherer::gather(const CardShards& shards, const std::vector<tensor::A
     for (const tensor::Arena& arena : memory) {
       values.push_back(arena.flat().narrow(0, bucket.begin, bucket.size()));
     }
-    communicator_->all_gather(values,
-                              str_cat(name, ", bucket ", b + 1, " of ", shards.buckets.size()));
+    communicator_->all_gather_parts(
+        values, str_cat(name, ", bucket ", b + 1, " of ", shards.buckets.size()));
   }
   for (size_t local = 0; local < gathered_.size(); ++local) {
     gathered_[local].record(communicator_->streams()[local]);

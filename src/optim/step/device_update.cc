@@ -6,6 +6,7 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "optim/step/device_gradients.h"
 #include "optim/step/flat_update.h"
@@ -24,6 +25,8 @@ DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
     return entry.variable.state()->has_bound_storage();
   };
   is_flat_ = group_.placement().has_copy_per_replica() && std::ranges::none_of(entries_, is_bound);
+  order_.resize(entries_.size());
+  std::iota(order_.rbegin(), order_.rend(), size_t{0});
   for (size_t copy = 0; copy < num_copies(); ++copy) {
     copies_.push_back(make_copy(static_cast<int>(copy)));
   }
@@ -45,7 +48,7 @@ DeviceUpdate::Copy DeviceUpdate::make_copy(int replica) const {
   const at::Device device = parameter(0, replica).device();
   const at::ScalarType dtype = entries_[0].variable.dtype();
   std::vector<tensor::ArenaEntry> layouts;
-  for (const Entry& entry : entries_) layouts.push_back(layout_of(entry.variable));
+  for (const size_t e : order_) layouts.push_back(layout_of(entries_[e].variable));
   Copy copy;
   copy.slots_of.resize(entries_.size());
   const int of_rule = rule_.num_slots();
@@ -59,14 +62,15 @@ DeviceUpdate::Copy DeviceUpdate::make_copy(int replica) const {
     copy.slots.emplace_back(std::move(shapes), dtype, device);
     const double initial = slot < of_rule ? rule_.slot_initial_value(slot) : 0;
     if (initial != 0) copy.slots.back().flat().fill_(initial);
-    for (size_t e = 0; e < entries_.size(); ++e) {
-      copy.slots_of[e].push_back(copy.slots.back().view(static_cast<int64_t>(e)));
+    for (size_t i = 0; i < order_.size(); ++i) {
+      copy.slots_of[order_[i]].push_back(copy.slots.back().view(static_cast<int64_t>(i)));
     }
   }
   if (!is_flat_) return copy;
   copy.gradients = tensor::Arena(std::move(layouts), dtype, device);
-  for (size_t e = 0; e < entries_.size(); ++e) {
-    copy.gradient_of.push_back(copy.gradients.view(static_cast<int64_t>(e)));
+  copy.gradient_of.resize(entries_.size());
+  for (size_t i = 0; i < order_.size(); ++i) {
+    copy.gradient_of[order_[i]] = copy.gradients.view(static_cast<int64_t>(i));
   }
   return copy;
 }
@@ -77,19 +81,39 @@ void DeviceUpdate::move_parameters() {
     arenas->push_back(copy.gradients.make_like());
     copy.parameters = arenas->back().flat();
   }
-  for (size_t e = 0; e < entries_.size(); ++e) {
+  for (size_t i = 0; i < order_.size(); ++i) {
     std::vector<at::Tensor> homes;
-    for (const tensor::Arena& arena : *arenas) homes.push_back(arena.view(static_cast<int64_t>(e)));
-    entries_[e].variable.state()->bind_storage(homes, /*shared=*/false, arenas);
+    for (const tensor::Arena& arena : *arenas) homes.push_back(arena.view(static_cast<int64_t>(i)));
+    entries_[order_[i]].variable.state()->bind_storage(homes, /*shared=*/false, arenas);
   }
 }
 
-std::vector<tensor::Arena> DeviceUpdate::gradient_arenas() const {
-  std::vector<tensor::Arena> arenas;
-  for (const Copy& copy : copies_) {
-    if (is_flat_) arenas.push_back(copy.gradients);
+/// Parameters and slots, into memory in another order.
+void DeviceUpdate::move_all(const std::vector<size_t>& order) {
+  const at::NoGradGuard no_grad;
+  order_ = order;
+  for (size_t copy = 0; copy < copies_.size(); ++copy) {
+    Copy moved = make_copy(static_cast<int>(copy));
+    std::vector<at::Tensor> targets;
+    std::vector<at::Tensor> sources;
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      const std::vector<at::Tensor>& to = moved.slots_of[e];
+      const std::vector<at::Tensor>& from = copies_[copy].slots_of[e];
+      targets.insert(targets.end(), to.begin(), to.end());
+      sources.insert(sources.end(), from.begin(), from.end());
+    }
+    if (!targets.empty()) at::_foreach_copy_(targets, sources);
+    copies_[copy] = std::move(moved);
   }
-  return arenas;
+  move_parameters();
+}
+
+UpdatePass::GradientMemory DeviceUpdate::gradient_memory(const std::vector<size_t>& order) {
+  if (!is_flat_) return {};
+  if (order != order_) move_all(order);
+  GradientMemory memory{.entries = order_, .arenas = {}};
+  for (const Copy& copy : copies_) memory.arenas.push_back(copy.gradients);
+  return memory;
 }
 
 /// New replicas get the first one's slots.

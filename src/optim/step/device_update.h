@@ -20,7 +20,7 @@ class DeviceUpdate : public UpdatePass {
   DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
                const std::vector<Entry>& entries, const ExtraSlots& extras);
 
-  std::vector<tensor::Arena> gradient_arenas() const override;
+  GradientMemory gradient_memory(const std::vector<size_t>& order) override;
   void prepare_norms() override {}
   void reduce_for_norms(Step&, int) override {}
   std::vector<double> squared_norms(Step& step) override;
@@ -33,7 +33,7 @@ class DeviceUpdate : public UpdatePass {
   std::vector<at::Tensor> slot_copies(size_t entry, int slot) const override;
 
  private:
-  /// One copy of the variables. Tensor i of an arena is entry i's.
+  /// One copy of the variables. Tensor i of an arena is entry `order_[i]`'s.
   struct Copy {
     std::vector<tensor::Arena> slots;
     std::vector<std::vector<at::Tensor>> slots_of;  // by entry
@@ -52,6 +52,7 @@ class DeviceUpdate : public UpdatePass {
   std::vector<at::Tensor> first_parameters() const;
   Copy make_copy(int replica) const;
   void move_parameters();
+  void move_all(const std::vector<size_t>& order);
   /// Whether one call for all variables does what a call for each would.
   bool treats_all_alike(const Step& step) const;
   /// The gradients as the parameters are laid out, in one tensor.
@@ -62,7 +63,8 @@ class DeviceUpdate : public UpdatePass {
   ReplicaGroup& group_;
   const ExtraSlots extras_;
   const std::vector<Entry> entries_;
-  bool is_flat_ = false;  // all parameters lie in arenas of this pass
+  std::vector<size_t> order_;  // the last entry first, until backward has shown another
+  bool is_flat_ = false;       // all parameters lie in arenas of this pass
   std::vector<Copy> copies_;
 };
 

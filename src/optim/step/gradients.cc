@@ -1,5 +1,6 @@
 #include "optim/step/gradients.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/engine.h>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/host_call.h"
 #include "optim/step/backward.h"
 #include "runtime/context.h"
 #include "runtime/replica_group.h"
@@ -18,6 +20,11 @@ namespace strata::optimizers {
 namespace {
 
 namespace autograd = torch::autograd;
+
+/// What a program's own backwards have left, to which another gradient is added as libtorch does it.
+bool may_add_to(const at::Tensor& grad) {
+  return !grad.defined() || (!grad.is_sparse() && !graph::tracing());
+}
 
 /// A caller needs to know when `.grad` is there, so it must be.
 bool has_hook_of_grad(const at::Tensor& tensor) {
@@ -121,7 +128,7 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
     variables[i].state()->check_version(replica);
     const at::Tensor& tensor = variables[i].on_replica(replica);
     if (!tensor.requires_grad()) continue;
-    plain = plain && !tensor.grad().defined() && !has_hook_of_grad(tensor);
+    plain = plain && may_add_to(tensor.grad()) && !has_hook_of_grad(tensor);
     inputs.push_back(tensor);
     indices.push_back(i);
   }
@@ -131,10 +138,24 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
   }
   std::vector<at::Tensor> found;
   if (plain && !inputs.empty()) {
+    std::vector<bool> is_added(inputs.size(), false);
+    const auto with_what_was_before = [&](size_t input, const at::Tensor& gradient) {
+      const at::Tensor& before = inputs[input].grad();
+      if (!before.defined()) return gradient;
+      const at::NoGradGuard no_grad;
+      if (gradient.defined() && !is_added[input]) before.add_(gradient);
+      is_added[input] = true;
+      return before;
+    };
     const OnGradient on_input = [&](size_t input, const at::Tensor& gradient) {
-      if (input < indices.size()) on_gradient(indices[input], gradient);
+      if (input < indices.size())
+        on_gradient(indices[input], with_what_was_before(input, gradient));
     };
     found = gradients_of(loss, inputs, on_gradient ? on_input : OnGradient());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      found[i] = with_what_was_before(i, found[i]);
+      inputs[i].mutable_grad().reset();
+    }
   } else {
     loss.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
     for (const at::Tensor& tensor : inputs)

@@ -98,10 +98,7 @@ std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, in
 
 /// What takes gradients while backward still runs.
 OnGradient Optimizer::Impl::takes_ready(int local) {
-  if (!cards_) return marks_ready(reducer_, local);
-  return [this, local](size_t variable, const at::Tensor& gradient) {
-    cards_->mark_ready(local, variable, gradient);
-  };
+  return cards_ ? marks_ready(cards_, local) : marks_ready(reducer_, local);
 }
 
 void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
@@ -229,7 +226,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
     sums = std::move(result.sums);
   } else {
     for (const Contribution* each : local_parts) weight += each->weight;
-    if (cards_) sum_on_cards(local_parts, sparse_variables(local_parts));
+    if (cards_) sum_on_cards(local_parts, {});
   }
   const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
   const int64_t frequency = options_.ema_overwrite_frequency;
@@ -304,19 +301,6 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
       if (source.defined() && source.is_sparse()) source = source.to_dense().contiguous();
     }
   }
-}
-
-/// Of which some replica of this process has a sparse gradient.
-std::vector<bool> Optimizer::Impl::sparse_variables(
-    const std::vector<const Contribution*>& all) const {
-  std::vector<bool> is_sparse(variables_.size(), false);
-  for (const Contribution* each : all) {
-    for (size_t i = 0; i < variables_.size(); ++i) {
-      const at::Tensor& gradient = each->gradients[i];
-      if (gradient.defined() && gradient.is_sparse()) is_sparse[i] = true;
-    }
-  }
-  return is_sparse;
 }
 
 void Optimizer::Impl::sum_on_cards(const std::vector<const Contribution*>& all,

@@ -50,7 +50,7 @@ std::vector<at::Tensor> Optimizer::Impl::gathered_slot(const Part& part, int slo
   const tensor::Arena gathered = part.sharded->gradient_arenas()[0];
   std::vector<at::Tensor> values(part.variables.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    if (part.sharded->is_sharded(i)) values[i] = gathered.view(static_cast<int64_t>(i)).cpu();
+    if (part.sharded->is_sharded(i)) values[i] = gathered.view(part.sharded->place_of(i)).cpu();
   }
   if (cards_) group_->options().cards->status().throw_if_error();
   return values;

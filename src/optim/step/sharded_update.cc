@@ -8,6 +8,7 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "optim/step/device_gradients.h"
@@ -41,6 +42,17 @@ ShardedUpdate::ShardedUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group
       host_(make_host_slots()),
       is_known_(host_.size(), std::vector<char>(entries.size(), 1)) {
   const at::NoGradGuard no_grad;
+  std::vector<size_t> order(entries_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  set_order(order);
+}
+
+/// The parameters move to arenas in this order. Nothing is cut.
+void ShardedUpdate::set_order(const std::vector<size_t>& order) {
+  order_ = order;
+  place_.resize(order.size());
+  for (size_t i = 0; i < order.size(); ++i) place_[order[i]] = static_cast<int64_t>(i);
+  copies_.clear();
   for (size_t local = 0; local < replicas_.size(); ++local) {
     copies_.push_back(make_copy(static_cast<int>(local)));
   }
@@ -58,7 +70,7 @@ std::vector<int> ShardedUpdate::local_replicas() const {
 /// Without slots.
 ShardedUpdate::Copy ShardedUpdate::make_copy(int local) const {
   std::vector<tensor::ArenaEntry> layouts;
-  for (const Entry& entry : entries_) layouts.push_back(layout_of(entry.variable));
+  for (const size_t e : order_) layouts.push_back(layout_of(entries_[e].variable));
   Copy copy;
   // Buckets are runs of tensors, of which each replica has an equal part, in whole lines of memory.
   constexpr int64_t kLine = 64;
@@ -74,7 +86,7 @@ void ShardedUpdate::move_parameters() {
   const auto arenas = std::make_shared<std::vector<tensor::Arena>>(parameter_arenas());
   for (size_t e = 0; e < entries_.size(); ++e) {
     std::vector<at::Tensor> homes;
-    for (const tensor::Arena& arena : *arenas) homes.push_back(arena.view(static_cast<int64_t>(e)));
+    for (const tensor::Arena& arena : *arenas) homes.push_back(arena.view(place_of(e)));
     entries_[e].variable.state()->bind_storage(homes, /*shared=*/false, arenas);
   }
 }
@@ -99,8 +111,8 @@ std::vector<ShardedUpdate::Block> ShardedUpdate::blocks_of(const CardShards& sha
   for (size_t b = 0; b < shards.buckets.size(); ++b) {
     Block block{.elements = shards.part(b, replica), .slot_begin = next, .pieces = {}};
     for (size_t e = 0; e < entries_.size(); ++e) {
-      const int64_t offset = arena.offset(static_cast<int64_t>(e));
-      const int64_t end = offset + arena.size(static_cast<int64_t>(e));
+      const int64_t offset = arena.offset(place_of(e));
+      const int64_t end = offset + arena.size(place_of(e));
       const int64_t from = std::max(offset, block.elements.begin);
       const int64_t to = std::min(end, block.elements.end);
       if (from >= to) continue;
@@ -127,7 +139,7 @@ void ShardedUpdate::cut(const CardShards& shards) {
   const at::NoGradGuard no_grad;
   const tensor::Arena& arena = copies_[0].gradients;
   for (size_t e = 0; e < entries_.size(); ++e) {
-    const int64_t offset = arena.offset(static_cast<int64_t>(e));
+    const int64_t offset = arena.offset(place_of(e));
     is_whole_[e] = std::ranges::none_of(shards.buckets, [&](const collective::Range& bucket) {
       return bucket.begin <= offset && offset < bucket.end;
     });
@@ -198,11 +210,14 @@ void ShardedUpdate::reshape() {
   const at::NoGradGuard no_grad;
   join();
   replicas_ = local_replicas();
-  copies_.clear();
-  for (size_t local = 0; local < replicas_.size(); ++local) {
-    copies_.push_back(make_copy(static_cast<int>(local)));
-  }
-  move_parameters();
+  set_order(std::vector<size_t>(order_));
+}
+
+/// What is cut stays as it is.
+UpdatePass::GradientMemory ShardedUpdate::gradient_memory(const std::vector<size_t>& order) {
+  const at::NoGradGuard no_grad;
+  if (!shards_ && order != order_) set_order(order);
+  return {.entries = order_, .arenas = gradient_arenas()};
 }
 
 std::vector<tensor::Arena> ShardedUpdate::gradient_arenas() const {
@@ -269,7 +284,7 @@ at::Tensor ShardedUpdate::slot(size_t entry, int slot) const {
 std::vector<at::Tensor> ShardedUpdate::slot_copies(size_t entry, int slot) const {
   const auto index = static_cast<size_t>(slot);
   if (!shards_) return {host_[index].view(static_cast<int64_t>(entry))};
-  if (!is_whole(entry)) return {copies_[0].gradients.view(static_cast<int64_t>(entry))};
+  if (!is_whole(entry)) return {copies_[0].gradients.view(place_of(entry))};
   std::vector<at::Tensor> all;
   for (const Copy& copy : copies_) all.push_back(copy.of_entry[entry][index]);
   return all;

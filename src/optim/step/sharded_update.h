@@ -31,7 +31,11 @@ class ShardedUpdate final : public UpdatePass {
   /// Moves them back to the host, where this process has all of them or `set_slot` brings what it has not.
   void join();
 
-  std::vector<tensor::Arena> gradient_arenas() const override;
+  GradientMemory gradient_memory(const std::vector<size_t>& order) override;
+  /// By local replica.
+  std::vector<tensor::Arena> gradient_arenas() const;
+  /// Where the arenas have an entry.
+  int64_t place_of(size_t entry) const { return place_[entry]; }
   /// By local replica, laid out as those of gradients.
   std::vector<tensor::Arena> parameter_arenas() const;
   /// Copies each card's elements of a slot of the sharded entries to where it has their gradients.
@@ -79,6 +83,7 @@ class ShardedUpdate final : public UpdatePass {
   };
 
   bool is_whole(size_t entry) const { return is_whole_[entry]; }
+  void set_order(const std::vector<size_t>& order);
   std::vector<int> local_replicas() const;
   Copy make_copy(int local) const;
   std::vector<Block> blocks_of(const CardShards& shards, int replica) const;
@@ -103,8 +108,10 @@ class ShardedUpdate final : public UpdatePass {
   ReplicaGroup& group_;
   const ExtraSlots extras_;
   const std::vector<Entry> entries_;
-  std::vector<int> replicas_;  // of this process
-  std::vector<Copy> copies_;   // by local replica
+  std::vector<size_t> order_;   // the entries, as the arenas have them
+  std::vector<int64_t> place_;  // by entry: in them
+  std::vector<int> replicas_;   // of this process
+  std::vector<Copy> copies_;    // by local replica
   std::optional<CardShards> shards_;
   std::vector<char> is_whole_;               // by entry
   std::vector<tensor::Arena> host_;          // by slot, until `cut`

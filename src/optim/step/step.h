@@ -95,9 +95,20 @@ class UpdatePass {
     throw Error(ErrorCode::kInternal, "[optim] own: this pass updates whole variables");
   }
 
-  /// By local replica, where the pass reads gradients that are there already: tensor i is entry i's,
-  /// laid out as the variable. Until `reshape`. Empty: it reads them anywhere.
-  virtual std::vector<tensor::Arena> gradient_arenas() const { return {}; }
+  /// Memory in which the pass reads gradients that are there already.
+  struct GradientMemory {
+    std::vector<size_t> entries;  ///< By tensor.
+    std::vector<tensor::Arena>
+        arenas;  ///< By local replica; each laid out as the entries' variables.
+  };
+  /// By one replica, in a step before its update. Until `reshape`, or the next call.
+  /// @param order  All entries, those first whose gradients backward makes first: the best order for the
+  ///   memory, of which neighbours are summed together.
+  /// @return without arenas: it reads gradients anywhere.
+  virtual GradientMemory gradient_memory(const std::vector<size_t>& order) {
+    static_cast<void>(order);
+    return {};
+  }
 
   /// Gradients may have several sources: it adds them.
   virtual bool adds() const { return false; }

@@ -4,6 +4,8 @@
 #include <torch/headeronly/version.h>
 
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "cluster/cpu_partition.h"
 #include "collective/nccl/nccl_library.h"
@@ -11,8 +13,10 @@
 #include "runtime/why_no_gpu.h"
 #include "strata/core/error.h"
 #include "strata/runtime/devices.h"
+#include "strategies/measure_cards.h"
 #include "tools/command_line.h"
 #include "tools/devices/devices_report.h"
+#include "tools/devices/sums_report.h"
 #include "tools/exit_status.h"
 
 namespace strata::tools {
@@ -20,12 +24,12 @@ namespace {
 
 CommandHelp devices_help() {
   return {
-      .usage = "strata devices",
+      .usage = "strata devices [--measure [--logical N]]",
       .description =
           R"(Prints what this machine has and what programs of this build of strata see: the processor and the cores that
 this process may use, NUMA nodes with their cores, memory and GPUs, each GPU as programs name it (gpu:0),
 with what NVIDIA's driver says of it, libtorch, and NCCL. Where there are no GPUs it says what is missing.
-CUDA_VISIBLE_DEVICES and the affinity of the process count.
+CUDA_VISIBLE_DEVICES and the affinity of the process count. With --measure it adds what sums between the GPUs take.
 )"};
 }
 
@@ -48,15 +52,48 @@ DevicesFound look() {
   return found;
 }
 
+/// What sums between the machine's cards take.
+std::string measure(const DevicesFound& found, int logical) {
+  STRATA_CHECK(found.gpus > 0, kFailedPrecondition,
+               "[strata devices] got --measure, and no GPU: ", found.why_no_gpu);
+  STRATA_CHECK(
+      found.gpus > 1 || logical > 1, kFailedPrecondition,
+      "[strata devices] got --measure, and one GPU; expected several, between which there are "
+      "sums, or --logical 2, which measures two logical GPUs of this one");
+  if (logical > 1) set_logical_devices("gpu:0", logical);
+  std::vector<LogicalDevice> devices;
+  std::vector<std::string> names;
+  const int count = logical > 1 ? logical : found.gpus;
+  for (int i = 0; i < count; ++i) {
+    names.push_back(str_cat("gpu:", i));
+    devices.push_back(find_device(names.back()));
+  }
+  return sums_report(names, detail::measure_cards(devices));
+}
+
 int run(int argc, char** argv) {
+  bool measures = false;
+  int logical = 0;
   CommandLine line("strata devices", devices_help());
+  line.flag("--measure",
+            "also measures sums between the GPUs, for some seconds: what the fixed\n"
+            "order costs (CommunicationOptions::order), by copies and by NCCL",
+            measures);
+  line.number("--logical", "N",
+              "with --measure: between N logical GPUs of gpu:0, where there are no\n"
+              "others; NCCL has no part in it",
+              logical, 2);
   if (!line.read({argv + 1, argv + argc})) {
     std::cout << line.help();
     return 0;
   }
   STRATA_CHECK(line.operands().empty(), kInvalidArgument, "[strata devices] got ",
                line.operands()[0], "; expected options alone");
-  std::cout << devices_report(look());
+  STRATA_CHECK(measures || logical == 0, kInvalidArgument,
+               "[strata devices] got --logical without --measure; expected both");
+  const DevicesFound found = look();
+  std::cout << devices_report(found);
+  if (measures) std::cout << std::flush << measure(found, logical);
   return 0;
 }
 

@@ -441,10 +441,21 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   run_the_rest_on_host(library, c10::DispatchKey::CPU, c10::DispatchKey::CUDA);
 }
 
+/// On the device of what it holds, as libtorch's own dispatch has it.
+at::Tensor make_sparse(int64_t sparse_dim, int64_t dense_dim, c10::SymIntArrayRef size,
+                       const at::Tensor& indices, const at::Tensor& values,
+                       std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                       std::optional<at::Device> device, std::optional<bool> pin_memory,
+                       std::optional<bool> is_coalesced) {
+  const c10::DeviceGuard guard(values.device());
+  return at::native::new_with_dims_and_tensor_sparse_symint(sparse_dim, dense_dim, size, indices,
+                                                            values, dtype, layout, device,
+                                                            pin_memory, is_coalesced);
+}
+
 // A sparse tensor holds two dense ones.
 TORCH_LIBRARY_IMPL(aten, SparseCUDA, library) {
-  library.impl("_sparse_coo_tensor_with_dims_and_tensors",
-               at::native::new_with_dims_and_tensor_sparse_symint);
+  library.impl("_sparse_coo_tensor_with_dims_and_tensors", make_sparse);
   library.impl("_indices", at::native::_indices_sparse);
   library.impl("_values", at::native::_values_sparse);
   library.impl("_nnz", at::native::_nnz_sparse);
