@@ -63,9 +63,14 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
           [&](const auto& part) { return variables_[i].name().find(part) != std::string::npos; });
       entries.push_back({variables_[i], !excluded});
     }
-    parts_.push_back({.variables = std::move(indices),
-                      .pass = make_update_pass(*rule_, *group_, entries, extras()),
-                      .step = {}});
+    parts_.push_back({.variables = std::move(indices), .pass = nullptr, .step = {}});
+    Part& part = parts_.back();
+    if (auto sharded = make_sharded_update(*rule_, *group_, entries, extras())) {
+      part.sharded = sharded.get();
+      part.pass = std::move(sharded);
+    } else {
+      part.pass = make_update_pass(*rule_, *group_, entries, extras());
+    }
   }
   make_exchange();
   // Other processes may have begun.
@@ -93,7 +98,12 @@ void Optimizer::Impl::make_exchange() {
 
 void Optimizer::Impl::make_card_reducer() {
   cards_.reset();
+  gatherer_.reset();
   if (!group_->options().cards) return;
+  const auto is_sharded = [](const Part& part) { return part.sharded != nullptr; };
+  if (std::ranges::all_of(parts_, is_sharded)) {
+    gatherer_ = std::make_unique<ShardGatherer>(group_->options().cards);
+  }
   cards_ =
       std::make_unique<CardReducer>(std::string(rule_->name()), variables_,
                                     [this](const auto& order) { return memory_for_sums(order); });
@@ -120,6 +130,8 @@ std::vector<CardReducer::Part> Optimizer::Impl::memory_for_sums(const std::vecto
     }
     memory.push_back(is_of_pass ? CardReducer::Part{std::move(variables), std::move(of_pass.arenas)}
                                 : cards_->own_part(std::move(variables)));
+    // Norms are of all elements.
+    memory.back().scatter = gatherer_ && is_of_pass && !clips_norm() && !dynamic_scale_;
   }
   return memory;
 }
@@ -130,6 +142,18 @@ void Optimizer::Impl::on_resize() {
   cards_.reset();
   shared_ = false;
   for (Part& part : parts_) part.pass->reshape();
+  make_exchange();
+}
+
+/// With the same replicas: cards keep their parts of the state.
+void Optimizer::Impl::reconnected() {
+  settle();
+  reducer_.reset();
+  cards_.reset();
+  shared_ = false;
+  for (Part& part : parts_) {
+    if (part.sharded == nullptr) part.pass->reshape();
+  }
   make_exchange();
 }
 
@@ -202,7 +226,9 @@ std::vector<std::pair<std::string, std::vector<at::Tensor>>> Optimizer::Impl::sl
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
   std::vector<std::pair<std::string, at::Tensor>> result;
   for (const auto& [name, copies] : slot_copies()) result.emplace_back(name, copies[0]);
-  const size_t slots = shards() ? slot_names().size() : 0;
+  const auto is_sharded = [](const Part& part) { return part.sharded != nullptr; };
+  const bool in_parts = shards() || std::ranges::any_of(parts_, is_sharded);
+  const size_t slots = in_parts ? slot_names().size() : 0;
   for (size_t slot = 0; slot < slots; ++slot) {
     const std::vector<at::Tensor> whole = whole_slots(static_cast<int>(slot));
     for (size_t v = 0; v < whole.size(); ++v) result[v * slots + slot].second = whole[v];
@@ -211,11 +237,13 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
 }
 
 std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
-  if (shards()) group_->mend();
+  if (shards() || shards_on_cards()) group_->mend();
   std::vector<std::vector<at::Tensor>> values(variables_.size());
   for (const Part& part : parts_) {
+    const std::vector<at::Tensor> gathered = gathered_slot(part, slot);
     for (size_t i = 0; i < part.variables.size(); ++i) {
-      values[part.variables[i]] = {part.pass->slot(i, slot)};
+      const bool is_whole = gathered.empty() || !gathered[i].defined();
+      values[part.variables[i]] = {is_whole ? part.pass->slot(i, slot) : gathered[i]};
     }
   }
   if (shards()) {
@@ -237,11 +265,13 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
   const at::NoGradGuard no_grad;
   const size_t variable = index / std::max<size_t>(slot_names().size(), 1);
   const bool sharded = variable < variables_.size() && shards() && reducer_->shards(variable);
+  const auto slot = static_cast<int>(index % std::max<size_t>(slot_names().size(), 1));
   meet_processes("set_slot");  // `value` may have been made of what is overwritten now
   for (const at::Tensor& copy : all[index].second) {
     STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
                  "] set_slot: got shape ", value.sizes(), " for '", all[index].first, "' of shape ",
                  copy.sizes());
+    if (set_slot_on_cards(variable, slot, value)) break;
     if (!sharded) {
       copy.copy_(value);
       continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "optim/step/dynamic_scale.h"
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
+#include "optim/step/sharded_update.h"
 #include "optim/step/shipped_update.h"
 #include "optim/step/step.h"
 #include "runtime/gradient_hooks.h"
@@ -56,7 +58,7 @@ class Optimizer::Impl : public RunObserver,
   }
   void on_run_end(int) override {}
   void on_resize() override;
-  void reconnected() override { on_resize(); }
+  void reconnected() override;
 
   Json shipped_options() const override;
   std::string why_not_shipped() const override;
@@ -106,6 +108,7 @@ class Optimizer::Impl : public RunObserver,
   struct Part {
     std::vector<size_t> variables;
     std::unique_ptr<UpdatePass> pass;
+    ShardedUpdate* sharded = nullptr;  // the pass, where cards share the state out
     Step step;
     bool kept = false;  // the exchange knows what only this process reads
     bool owns = false;  // the pass knows what only this process updates
@@ -133,6 +136,20 @@ class Optimizer::Impl : public RunObserver,
   std::vector<CardReducer::Part> memory_for_sums(const std::vector<size_t>& order);
   OnGradient takes_ready(int local);
   bool shards() const { return reducer_ && reducer_->shards(); }
+  bool shards_on_cards() const {
+    return std::ranges::any_of(parts_, [](const Part& part) {
+      return part.sharded != nullptr && part.sharded->shards() != nullptr;
+    });
+  }
+  /// As its buckets say, in the first step and where a later one has others.
+  void cut_shards(Part& part);
+  /// One slot of all elements, where the cards have gradients; on the calling thread's streams.
+  void gather_slot_on_cards(const Part& part, int slot) const;
+  /// On the host, by entry; undefined: it is not sharded.
+  std::vector<at::Tensor> gathered_slot(const Part& part, int slot) const;
+  /// False: the cards have no parts of it.
+  bool set_slot_on_cards(size_t variable, int slot, const at::Tensor& value);
+  void gather_parameters_on_cards();
   /// As `slots`, every copy of each; of sharded ones only this process's elements are there.
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
   /// One slot of each variable; of sharded ones a copy, in all processes together.
@@ -163,6 +180,7 @@ class Optimizer::Impl : public RunObserver,
   std::shared_ptr<ReplicaGroup> group_;
   std::unique_ptr<GradientReducer> reducer_;  // null where all replicas are in this process
   std::unique_ptr<CardReducer> cards_;        // null where gradients are not summed on GPUs
+  std::unique_ptr<ShardGatherer> gatherer_;   // null where these do not share the state out
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;

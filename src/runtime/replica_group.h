@@ -40,8 +40,8 @@ struct ReductionOptions {
   int64_t bytes_per_pack = 0;
   /// Reduces gradients while backward still runs.
   bool overlap = false;
-  /// Each process keeps and updates its part of the optimizers' state of CPU variables, and then
-  /// all gather the variables.
+  /// Each process, or each card of all processes, keeps and updates its part of the optimizers' state,
+  /// and then all gather the variables.
   bool shard_optimizer_state = false;
 };
 

@@ -29,6 +29,14 @@ MirroredStrategy::Placed MirroredStrategy::Placed::make(const MirroredOptions& o
                kUnimplemented, "[", group.name,
                "] got cross_device_ops and client='standalone', whose servers sum in tree order; "
                "leave them out");
+  STRATA_CHECK(!options.shard_optimizer_state || options.cross_device_ops == nullptr,
+               kUnimplemented, "[", group.name,
+               "] got shard_optimizer_state and cross_device_ops, which give all gradients to all "
+               "replicas; leave one out");
+  STRATA_CHECK(options.client != ClientMode::kStandalone || !options.shard_optimizer_state,
+               kUnimplemented, "[", group.name,
+               "] got shard_optimizer_state and client='standalone', whose servers keep all slots; "
+               "leave it out");
   placed.client =
       standalone::connect_client(group, options.client, options.standalone, options.devices);
   if (placed.client) return placed;
@@ -36,6 +44,7 @@ MirroredStrategy::Placed MirroredStrategy::Placed::make(const MirroredOptions& o
   if (options.cross_device_ops == nullptr) {
     group.cards = detail::cards_of_process(group.devices, options.communication_options);
     group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
+    group.reduction.shard_optimizer_state = options.shard_optimizer_state;
   }
   group.cross_device_ops =
       options.cross_device_ops ? options.cross_device_ops : choose_cross_device_ops(group.devices);

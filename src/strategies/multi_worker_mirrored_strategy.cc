@@ -80,6 +80,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.communication_options.timeout;
   group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
+  group.reduction.shard_optimizer_state = options.shard_optimizer_state;
   group.replicas = options.replicas;
 
   if (options.client == ClientMode::kStandalone) check_for_servers(options);
@@ -112,7 +113,6 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());
   group.reduction.overlap = options.communication_options.overlap.value_or(
       !group.communicator->placement().on_one_host());
-  group.reduction.shard_optimizer_state = options.shard_optimizer_state;
   group.late_joiner = joined.workers->server()->generation() > 1;
   group.seed = joined.workers->common().seed;
   group.replicas.threads_per_replica = joined.workers->common().threads_per_replica;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -90,7 +91,8 @@ void check_dense(const ArenaEntry& entry, int64_t count) {
 
 int64_t Arena::lay_out(c10::ScalarType dtype) {
   const auto element = static_cast<int64_t>(c10::elementSize(dtype));
-  const auto step = std::max<int64_t>(static_cast<int64_t>(kTensorAlignment) / element, 1);
+  const auto line = std::max<int64_t>(static_cast<int64_t>(kTensorAlignment) / element, 1);
+  const int64_t step = std::lcm(line, multiple_);
   int64_t next = 0;
   for (ArenaEntry& entry : entries_) {
     const int64_t count = count_elements(entry);
@@ -112,8 +114,9 @@ int64_t Arena::lay_out(c10::ScalarType dtype) {
   return next;
 }
 
-Arena::Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype, c10::Device device)
-    : entries_(std::move(entries)) {
+Arena::Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype, c10::Device device,
+             int64_t multiple)
+    : entries_(std::move(entries)), multiple_(multiple) {
   const int64_t elements = lay_out(dtype);
   if (device.is_cpu()) {
     const size_t bytes = static_cast<size_t>(elements) * c10::elementSize(dtype);
@@ -139,7 +142,7 @@ Arena::Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype,
 }
 
 Arena Arena::make_like(c10::ScalarType dtype, c10::Device device) const {
-  return Arena(entries_, dtype, device);
+  return Arena(entries_, dtype, device, multiple_);
 }
 
 Arena Arena::make_like(const std::function<at::Tensor(int64_t elements)>& allocate) const {

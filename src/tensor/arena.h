@@ -28,10 +28,12 @@ class Arena {
 
   /// @param dtype   Any with a fixed size: float32, float64, float16, bfloat16, int64, ...
   /// @param device  On "cpu" the buffer is mapped here; elsewhere it is at::zeros.
+  /// @param multiple  Each tensor, with the padding behind it, takes a multiple of so many elements, too:
+  ///   any run of tensors can be cut into so many equal parts.
   /// @throws Error  kInvalidArgument: negative sizes, or strides with gaps or overlap.
   ///   kResourceExhausted: the kernel has no memory left. c10::Error from the device's allocator.
   Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype,
-        c10::Device device = c10::DeviceType::CPU);
+        c10::Device device = c10::DeviceType::CPU, int64_t multiple = 1);
 
   /// In memory of another owner.
   /// @param allocate  Gives `[elements]` of `dtype`, contiguous on the CPU.
@@ -70,6 +72,7 @@ class Arena {
   void check_index(int64_t i, const char* call) const;
 
   std::vector<ArenaEntry> entries_;
+  int64_t multiple_ = 1;             // elements, of what each tensor takes
   std::vector<int64_t> offsets_{0};  // one more than entries: the last is numel()
   std::vector<int64_t> sizes_;
   at::Tensor flat_;

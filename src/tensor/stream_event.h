@@ -24,8 +24,10 @@ enum class StreamWait : uint8_t {
   kSumForValues,      ///< A stream of sums for what a replica brings to be added or gathered.
   kReplicaForValues,  ///< A replica's stream for what has become of it.
   kHostForFinite,  ///< The host, in a step, for whether the gradients of the one before were finite.
+  kGatherForUpdate,  ///< A communication stream for the parts of parameters that its card has updated.
+  kStepForGather,  ///< A replica's stream for what the other cards have updated.
 };
-inline constexpr int kNumStreamWaits = 9;
+inline constexpr int kNumStreamWaits = 11;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);

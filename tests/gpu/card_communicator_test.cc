@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
@@ -76,6 +77,59 @@ TEST(CardCommunicatorTest, HasTheBitsOfTheFixedOrder) {
       }
     }
   }
+}
+
+/// Each replica's part of the sum, and then all parts.
+void expect_parts(CardCommunicator& cards, int64_t part, at::ScalarType dtype, ReduceOp op) {
+  const int64_t size = part * cards.num_replicas();
+  std::vector<at::Tensor> here;
+  std::vector<at::Tensor> values;
+  std::vector<c10::Stream> mains;
+  for (const c10::Device& device : cards.devices()) {
+    here.push_back(random(size, dtype));
+    values.push_back(here.back().to(device));
+    mains.push_back(tensor::current_stream(device));
+  }
+  order(mains, cards.streams());
+  const auto before = test::emulated_gpu::counts();
+  cards.reduce_scatter(values, op, "test");
+  EXPECT_EQ(test::emulated_gpu::counts().host_waits, before.host_waits);
+  order(cards.streams(), mains);
+  const at::Tensor expected = reduce_in_order(here, op);
+  for (size_t r = 0; r < values.size(); ++r) {
+    const auto begin = static_cast<int64_t>(r) * part;
+    EXPECT_TRUE(at::equal(values[r].cpu().narrow(0, begin, part), expected.narrow(0, begin, part)));
+  }
+  order(mains, cards.streams());
+  cards.all_gather_parts(values, "test");
+  order(cards.streams(), mains);
+  for (const at::Tensor& value : values) EXPECT_TRUE(at::equal(value.cpu(), expected));
+}
+
+TEST(CardCommunicatorTest, PartsHaveTheBitsOfTheFixedOrder) {
+  std::mt19937 random(6);
+  for (int replicas = 1; replicas <= 9; ++replicas) {
+    std::vector<int> hosts;
+    for (int r = 0; r < replicas; ++r) hosts.push_back(static_cast<int>(random() % 3));
+    for (const std::vector<int>& placement : {std::vector<int>(hosts.size(), 0), hosts}) {
+      CardCommunicator cards = make(placement);
+      for (const int64_t part : {1, 16, 1000, 20001}) {
+        SCOPED_TRACE(str_cat(replicas, " replicas, parts of ", part, " elements"));
+        expect_parts(cards, part, at::kFloat, ReduceOp::kSum);
+      }
+    }
+  }
+  CardCommunicator cards = make({0, 0, 0, 1, 1});
+  for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16, at::kLong}) {
+    expect_parts(cards, 601, dtype, ReduceOp::kMax);
+  }
+}
+
+TEST(CardCommunicatorTest, PartsAreEqual) {
+  CardCommunicator cards = make({0, 0});
+  const std::vector<at::Tensor> values = {at::ones({3}), at::ones({3})};
+  EXPECT_THROW(cards.reduce_scatter(values, ReduceOp::kSum, "test"), Error);
+  EXPECT_THROW(cards.all_gather_parts(values, "test"), Error);
 }
 
 TEST(CardCommunicatorTest, EveryDtypeAndOperation) {

@@ -95,6 +95,7 @@ struct FitCase {
   bool mixed = false;    // float16, with a loss scale that finds its size
   int logical = 1;       // GPUs of the first card
   bool weights = false;  // of samples and classes
+  bool sharded = false;
 
   friend std::ostream& operator<<(std::ostream& out, const FitCase& fit) { return out << fit.name; }
 };
@@ -109,7 +110,8 @@ class GpuFitStopsTest : public testing::TestWithParam<FitCase> {
 
 TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
   set_logical_devices("gpu:0", GetParam().logical);
-  MirroredStrategy strategy({.devices = GetParam().devices});
+  MirroredStrategy strategy(
+      {.devices = GetParam().devices, .shard_optimizer_state = GetParam().sharded});
   const keras::Model model = strategy.scope([] {
     keras::Sequential net(keras::Input({6}), {layers::Dense(9, "relu"),
                                               layers::BatchNormalization({.synchronized = true}),
@@ -140,13 +142,17 @@ TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
 
 INSTANTIATE_TEST_SUITE_P(
     , GpuFitStopsTest,
-    testing::Values(FitCase{"OneCard", {"gpu:0"}}, FitCase{"TwoCards", {"gpu:0", "gpu:1"}},
-                    FitCase{"ClippedByNorm", {"gpu:0"}, {.clipnorm = 0.5}},
-                    FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}},
-                    FitCase{"TwoLogicalGpus", {"gpu:0", "gpu:1"}, {}, false, 2},
-                    FitCase{"Weights", {"gpu:0", "gpu:1"}, {}, false, 1, true},
-                    FitCase{"MixedFloat16", {"gpu:0"}, {}, true},
-                    FitCase{"MixedFloat16OnTwoCards", {"gpu:0", "gpu:1"}, {}, true}),
+    testing::Values(
+        FitCase{"OneCard", {"gpu:0"}}, FitCase{"TwoCards", {"gpu:0", "gpu:1"}},
+        FitCase{"ClippedByNorm", {"gpu:0"}, {.clipnorm = 0.5}},
+        FitCase{"ClippedByGlobalNorm", {"gpu:0", "gpu:1"}, {.global_clipnorm = 0.5}},
+        FitCase{"TwoLogicalGpus", {"gpu:0", "gpu:1"}, {}, false, 2},
+        FitCase{"Weights", {"gpu:0", "gpu:1"}, {}, false, 1, true},
+        FitCase{"Sharded", {"gpu:0", "gpu:1"}, {}, false, 1, false, true},
+        FitCase{"ShardedClipped", {"gpu:0", "gpu:1"}, {.clipnorm = 0.5}, false, 1, false, true},
+        FitCase{"ShardedMixed", {"gpu:0", "gpu:1"}, {}, true, 1, false, true},
+        FitCase{"MixedFloat16", {"gpu:0"}, {}, true},
+        FitCase{"MixedFloat16OnTwoCards", {"gpu:0", "gpu:1"}, {}, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

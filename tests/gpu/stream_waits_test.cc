@@ -22,9 +22,10 @@ namespace {
 
 using tensor::StreamWait;
 
-void train(const std::function<void(const keras::Model&)>& compile) {
+void train(const std::function<void(const keras::Model&)>& compile,
+           const MirroredOptions& options = {}) {
   try {
-    MirroredStrategy strategy;
+    MirroredStrategy strategy(options);
     const keras::Model model = strategy.scope([&] {
       keras::Sequential net(keras::Input({6}),
                             {layers::Dense(9, "relu"),
@@ -47,6 +48,11 @@ std::vector<std::string> errors_of_training() {
   train([&](const keras::Model& model) {
     model.compile({.optimizer = optimizers::LossScaleOptimizer(optimizers::Adam()), .loss = loss});
   });
+  train(
+      [&](const keras::Model& model) {
+        model.compile({.optimizer = optimizers::Adam(), .loss = loss});
+      },
+      {.shard_optimizer_state = true});
   return test::emulated_gpu::order_errors();
 }
 

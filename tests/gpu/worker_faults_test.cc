@@ -30,9 +30,12 @@ constexpr auto kBusy = 1500ms;  // other tests run on this machine's cores at th
 const TaskId kSurvivor{"worker", 0};
 const TaskId kVictim{"worker", 1};
 
-test::Environment settings() {
-  return {{"STRATA_TEST_LIVENESS_MS", std::to_string(kLiveness / 1ms)},
-          {"STRATA_TEST_TIMEOUT_MS", std::to_string(kTimeout / 1ms)}};
+/// @param sharded  The cards share the optimizer's state out: a lost worker takes some of it along.
+test::Environment settings(bool sharded = false) {
+  test::Environment environment = {{"STRATA_TEST_LIVENESS_MS", std::to_string(kLiveness / 1ms)},
+                                   {"STRATA_TEST_TIMEOUT_MS", std::to_string(kTimeout / 1ms)}};
+  if (sharded) environment["STRATA_TEST_SHARD"] = "1";
+  return environment;
 }
 
 /// The SHA-256 of the weights of a run without a fault.
@@ -53,9 +56,9 @@ void expect_undisturbed(const test::ProcessCluster::Exit& exit) {
 }
 
 /// A process is lost: killed, or so that only its silence tells.
-void lose_a_worker(int step, int signal, Clock::duration limit) {
+void lose_a_worker(int step, int signal, Clock::duration limit, bool sharded) {
   const test::TempFolder folder;
-  GpuJob job(2, {"loop", "2", folder.path(), "elastic"}, settings());
+  GpuJob job(2, {"loop", "2", folder.path(), "elastic"}, settings(sharded));
   job.start();
   ASSERT_TRUE(job.wait_for_output(kVictim, str_cat("\nstep ", step, "\n"))) << job.output(kVictim);
   const auto begin = Clock::now();
@@ -71,9 +74,9 @@ void lose_a_worker(int step, int signal, Clock::duration limit) {
 
 /// A call of NCCL goes wrong, in processes that live: of the first communicator of gradients, or of other
 /// values. A process has two ranks, and makes its communicators in their order.
-void break_a_call(const std::string& what, int rank, int call, bool of_values) {
+void break_a_call(const std::string& what, int rank, int call, bool of_values, bool sharded) {
   const test::TempFolder folder;
-  test::Environment environment = settings();
+  test::Environment environment = settings(sharded);
   environment["STRATA_FAKE_NCCL"] =
       str_cat(what, ":rank=", rank, ",call=", call, ",comm=", rank % 2 + (of_values ? 3 : 1));
   GpuJob job(2, {"loop", "2", folder.path(), "elastic"}, environment);
@@ -93,27 +96,29 @@ TEST(GpuWorkerFaultsTest, EndWithTheWeightsOfAJobThatNobodyDisturbed) {
     const int step = draw(3, 45);
     const int rank = draw(0, 3);
     const int call = draw(1, 200);
+    const bool sharded = seed / 4 % 2 == 1;
+    SCOPED_TRACE(sharded ? "sharded" : "unsharded");
     const bool of_values = draw(0, 1) == 1;
     const std::string where = str_cat("call ", call, of_values ? " of values" : " of gradients");
     switch (seed % 4) {
       case 0: {
         SCOPED_TRACE(str_cat("seed ", seed, ": killed behind step ", step));
-        lose_a_worker(step, SIGKILL, 2s);
+        lose_a_worker(step, SIGKILL, 2s, sharded);
         break;
       }
       case 1: {
         SCOPED_TRACE(str_cat("seed ", seed, ": stopped behind step ", step));
-        lose_a_worker(step, SIGSTOP, kLiveness + 1s);
+        lose_a_worker(step, SIGSTOP, kLiveness + 1s, sharded);
         break;
       }
       case 2: {
         SCOPED_TRACE(str_cat("seed ", seed, ": an error of rank ", rank, " in ", where));
-        break_a_call("error", rank, call, of_values);
+        break_a_call("error", rank, call, of_values, sharded);
         break;
       }
       default: {
         SCOPED_TRACE(str_cat("seed ", seed, ": rank ", rank, " stalls in ", where));
-        break_a_call("stall", rank, call, of_values);
+        break_a_call("stall", rank, call, of_values, sharded);
         break;
       }
     }

@@ -54,6 +54,14 @@ TEST_P(GpuWorkersBitsTest, DoNotDependOnWhereTheCardsAre) {
   EXPECT_EQ(digest_of(GetParam(), 4), one_process);
 }
 
+TEST_P(GpuWorkersBitsTest, DoNotDependOnWhoHasWhichPartOfTheOptimizersState) {
+  const Environment sharded = {{"STRATA_TEST_SHARD", "1"}};
+  const std::string expected = digest_of(GetParam(), 1);
+  for (const int processes : {1, 2, 4}) {
+    EXPECT_EQ(digest_of(GetParam(), processes, sharded), expected) << processes << " processes";
+  }
+}
+
 /// In float64, so that what differs is the order of sums, and not how kernels round.
 TEST_P(GpuWorkersBitsTest, AreNearAnyOrderAndTheCpus) {
   const test::TempFolder folder;

@@ -127,8 +127,9 @@ class STRATA_API Optimizer {
 
   /// The state, for saving and comparing: for each variable in order each of `slot_names()`, as
   /// ("<variable>/<slot>", view of the values), then numbers of the whole optimizer ("u_product").
-  /// Slots have the variable's shape (except Adafactor's rows and columns). If workers shard them
-  /// (`shard_optimizer_state`), they are copies, and all workers make this call together.
+  /// Slots have the variable's shape (except Adafactor's rows and columns). If workers or cards shard
+  /// them (`shard_optimizer_state`), they are copies, on the host, and all workers make this call together.
+  /// @throws Error  kFailedPrecondition: what a lost worker's cards had of them is to be restored first.
   std::vector<std::pair<std::string, at::Tensor>> slots() const;
   /// The names of each variable's slots: the rule's, then "average" and "gradient_accumulator".
   std::vector<std::string> slot_names() const;

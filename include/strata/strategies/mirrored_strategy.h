@@ -35,6 +35,10 @@ struct MirroredOptions {
   /// `order` (kAny: NCCL adds as it likes, where this machine has it) and `bytes_per_pack`. CPUs and
   /// others need no choice.
   collective::CommunicationOptions communication_options = {};
+  /// Each of n GPUs keeps and updates the slots (Adam's moments, for example) of its n-th of the elements,
+  /// as MultiWorkerMirroredOptions::shard_optimizer_state says. Not with `cross_device_ops`. Replicas on
+  /// CPUs have one copy between them in any case.
+  bool shard_optimizer_state = false;
   ReplicaOptions replicas = {};
 };
 

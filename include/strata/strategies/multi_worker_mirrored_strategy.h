@@ -51,10 +51,12 @@ struct MultiWorkerMirroredOptions {
   /// Each of n workers keeps and updates the slots (Adam's moments, for example) of its n-th of the
   /// elements; then the new variables are all-gathered. The bits are the same, with 1/n of the
   /// slots' memory, and as many bytes on the wire, but half of them after backward. Workers of one
-  /// host that share memory keep one copy in any case. Each worker keeps the whole slots of
-  /// variables on GPUs, of 16 bits, or with sparse gradients, and of Adafactor and Lamb. An
-  /// optimizer's `slots()`, and with it a checkpoint, is then a call of all workers together. All
-  /// workers set it alike. Source: ZeRO, stage 1 (Rajbhandari et al., 2020).
+  /// host that share memory keep one copy in any case. Where replicas have a GPU each whose gradients
+  /// are summed on the cards, in one process or several, n is the number of replicas, and each card
+  /// has its n-th (docs/gpu.md). Slots are whole for variables with sparse gradients, on CPUs for
+  /// those of 16 bits, and for Adafactor and Lamb. An optimizer's `slots()`, and with it a checkpoint,
+  /// is then a call of all workers together. All workers set it alike.
+  /// Source: ZeRO, stages 1 and 2 (Rajbhandari et al., 2020).
   bool shard_optimizer_state = false;
 
   /// "standalone": each of `standalone.servers` is a worker with `devices` (default: {"cpu:0"}), and this

@@ -159,12 +159,8 @@ CardCommunicator::CardCommunicator(Options options)
   }
 }
 
-const CardCommunicator::Plan& CardCommunicator::plan_for(int64_t elements, int64_t element_bytes,
-                                                         int64_t partial_bytes) {
-  const Choice choice = planner_.choose({.collective = Collective::kAllReduce,
-                                         .elements = elements,
-                                         .element_bytes = element_bytes,
-                                         .partial_bytes = partial_bytes});
+const CardCommunicator::Plan& CardCommunicator::plan_for(const Wanted& wanted) {
+  const Choice choice = planner_.choose(wanted);
   const auto [place, is_new] = plans_.try_emplace(choice.schedule.get());
   Plan& plan = place->second;
   if (is_new) {
@@ -186,9 +182,56 @@ void CardCommunicator::all_reduce(const std::vector<at::Tensor>& values, ReduceO
       options_.transport->all_reduce(values, op, name)) {
     return;
   }
+  run(Collective::kAllReduce, values, op, name);
+}
+
+void CardCommunicator::check_parts(const std::vector<at::Tensor>& values,
+                                   const std::string& name) const {
+  STRATA_CHECK(values[0].numel() % num_replicas() == 0, kInternal, "[collective] ", name, ": ",
+               values[0].numel(), " elements cannot be cut into ", num_replicas(), " equal parts");
+}
+
+void CardCommunicator::reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op,
+                                      const std::string& name) {
+  check_parts(values, name);
+  if (num_replicas() == 1 || values[0].numel() == 0) return;
+  const at::NoGradGuard no_grad;
+  const c10::MultiStreamGuard guard(distinct_streams_);
+  if (options_.communication.order == Order::kAny &&
+      options_.transport->reduce_scatter(values, parts_of(values), op, name)) {
+    return;
+  }
+  run(Collective::kReduceScatter, values, op, name);
+}
+
+std::vector<at::Tensor> CardCommunicator::parts_of(const std::vector<at::Tensor>& values) const {
+  std::vector<at::Tensor> parts;
+  for (size_t local = 0; local < values.size(); ++local) {
+    const int64_t size = values[local].numel() / num_replicas();
+    parts.push_back(values[local].narrow(0, size * options_.replicas[local], size));
+  }
+  return parts;
+}
+
+void CardCommunicator::all_gather_parts(const std::vector<at::Tensor>& values,
+                                        const std::string& name) {
+  check_parts(values, name);
+  if (num_replicas() == 1 || values[0].numel() == 0) return;
+  const at::NoGradGuard no_grad;
+  const c10::MultiStreamGuard guard(distinct_streams_);
+  // Nothing is added, so that all ways have the same bits.
+  if (options_.transport->all_gather(parts_of(values), values, name)) return;
+  run(Collective::kAllGather, values, ReduceOp::kSum, name);
+}
+
+void CardCommunicator::run(Collective collective, const std::vector<at::Tensor>& values,
+                           ReduceOp op, const std::string& name) {
   const at::ScalarType dtype = values[0].scalar_type();
-  const Plan& plan = plan_for(values[0].numel(), static_cast<int64_t>(c10::elementSize(dtype)),
-                              static_cast<int64_t>(c10::elementSize(partial_dtype(dtype))));
+  const Plan& plan =
+      plan_for({.collective = collective,
+                .elements = values[0].numel(),
+                .element_bytes = static_cast<int64_t>(c10::elementSize(dtype)),
+                .partial_bytes = static_cast<int64_t>(c10::elementSize(partial_dtype(dtype)))});
   std::vector<CardRun> runs;
   for (size_t local = 0; local < values.size(); ++local) {
     runs.emplace_back(*plan.schedule, plan.layouts[local], options_.replicas[local], values[local],

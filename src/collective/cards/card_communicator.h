@@ -56,6 +56,12 @@ class CardCommunicator {
   /// Reduces in place. @param values  `[n]`, contiguous, one a local replica on its card, of one dtype and
   ///   size everywhere. They are ready on `streams()`, where the results are, too.
   void all_reduce(const std::vector<at::Tensor>& values, ReduceOp op, const std::string& name);
+  /// Reduces in place: of n replicas replica r gets the r-th of n equal parts, with the bits that all_reduce
+  /// has there; its other elements are undefined then. @param values  As above, a multiple of n elements.
+  /// @throws Error  kInternal: they are not.
+  void reduce_scatter(const std::vector<at::Tensor>& values, ReduceOp op, const std::string& name);
+  /// In place: replica r has the r-th of n equal parts, and all get all. @param values, @throws  As above.
+  void all_gather_parts(const std::vector<at::Tensor>& values, const std::string& name);
 
   /// Brings values of one size together. @param values  As those of `all_reduce`.
   /// @param results  `[num_replicas(), n]`, contiguous, one a local replica on its card: the values by
@@ -82,7 +88,13 @@ class CardCommunicator {
     std::vector<ScratchLayout> layouts;          // likewise
   };
 
-  const Plan& plan_for(int64_t elements, int64_t element_bytes, int64_t partial_bytes);
+  void check_parts(const std::vector<at::Tensor>& values, const std::string& name) const;
+  /// Of n equal ones each local replica's.
+  std::vector<at::Tensor> parts_of(const std::vector<at::Tensor>& values) const;
+  /// By the planner's schedule.
+  void run(Collective collective, const std::vector<at::Tensor>& values, ReduceOp op,
+           const std::string& name);
+  const Plan& plan_for(const Wanted& wanted);
 
   const Options options_;
   const Planner planner_;

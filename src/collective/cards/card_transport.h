@@ -34,8 +34,17 @@ class CardTransport {
     static_cast<void>(values), static_cast<void>(op), static_cast<void>(name);
     return false;
   }
-  /// Puts the values of all ranks, by rank, into each of `results`, those of all ranks here; false: it
-  /// has no way of its own.
+  /// Reduces in any order: of n ranks rank r gets the r-th of n equal parts in its result, which may be
+  /// that part of its value. @return as all_reduce.
+  virtual bool reduce_scatter(const std::vector<at::Tensor>& values,
+                              const std::vector<at::Tensor>& results, ReduceOp op,
+                              const std::string& name) {
+    static_cast<void>(values), static_cast<void>(results), static_cast<void>(op);
+    static_cast<void>(name);
+    return false;
+  }
+  /// Puts the values of all ranks, by rank, into each of `results`, those of all ranks here; a value may
+  /// lie there already. @return as all_reduce.
   virtual bool all_gather(const std::vector<at::Tensor>& values,
                           const std::vector<at::Tensor>& results, const std::string& name) {
     static_cast<void>(values), static_cast<void>(results), static_cast<void>(name);

@@ -222,6 +222,22 @@ bool NcclTransport::all_reduce(const std::vector<at::Tensor>& values, ReduceOp o
   return true;
 }
 
+bool NcclTransport::reduce_scatter(const std::vector<at::Tensor>& values,
+                                   const std::vector<at::Tensor>& results, ReduceOp op,
+                                   const std::string& name) {
+  enqueue(name, [&] {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const at::Tensor& result = results[i];
+      check(library_.reduce_scatter(values[i].const_data_ptr(), result.mutable_data_ptr(),
+                                    static_cast<size_t>(result.numel()),
+                                    data_type(result.scalar_type(), kCaller), reduction(op),
+                                    communicators_[i], current_handle(result.device())),
+            "ncclReduceScatter");
+    }
+  });
+  return true;
+}
+
 bool NcclTransport::all_gather(const std::vector<at::Tensor>& values,
                                const std::vector<at::Tensor>& results, const std::string& name) {
   enqueue(name, [&] {

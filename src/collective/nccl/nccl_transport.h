@@ -57,6 +57,8 @@ class NcclTransport final : public CardTransport {
   void exchange(const std::vector<CardMessage>& messages, const std::string& name) override;
   bool all_reduce(const std::vector<at::Tensor>& values, ReduceOp op,
                   const std::string& name) override;
+  bool reduce_scatter(const std::vector<at::Tensor>& values, const std::vector<at::Tensor>& results,
+                      ReduceOp op, const std::string& name) override;
   bool all_gather(const std::vector<at::Tensor>& values, const std::vector<at::Tensor>& results,
                   const std::string& name) override;
   std::shared_ptr<CardTransport> another() override;

@@ -256,9 +256,13 @@ void CardReducer::enqueue_sum(size_t b) {
     values.push_back(parts_[bucket.part].gradients[local].flat().narrow(0, bucket.begin,
                                                                         bucket.end - bucket.begin));
   }
-  communicator_->all_reduce(
-      values, ReduceOp::kSum,
-      str_cat("gradients of ", name_, ", bucket ", b + 1, " of ", buckets_.size()));
+  const std::string name =
+      str_cat("gradients of ", name_, ", bucket ", b + 1, " of ", buckets_.size());
+  if (parts_[bucket.part].scatter) {
+    communicator_->reduce_scatter(values, ReduceOp::kSum, name);
+  } else {
+    communicator_->all_reduce(values, ReduceOp::kSum, name);
+  }
   for (size_t local = 0; local < summed_.size(); ++local) {
     summed_[local].record(communicator_->streams()[local]);
   }
@@ -295,6 +299,14 @@ void CardReducer::finish(const std::vector<const std::vector<at::Tensor>*>& grad
     finished_[local] = 1;
     wait(static_cast<int>(local));
   }
+}
+
+CardShards CardReducer::shards_of(size_t part) const {
+  CardShards shards{.num_replicas = communicator_->num_replicas()};
+  for (const Bucket& bucket : buckets_) {
+    if (bucket.part == part) shards.buckets.push_back({bucket.begin, bucket.end});
+  }
+  return shards;
 }
 
 void CardReducer::wait(int local) const {

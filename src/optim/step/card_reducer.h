@@ -12,6 +12,7 @@
 #include "collective/cards/card_communicator.h"
 #include "core/mutex.h"
 #include "optim/step/backward.h"
+#include "optim/step/card_shards.h"
 #include "runtime/replica_group.h"
 #include "strata/runtime/variable.h"
 #include "tensor/arena.h"
@@ -37,6 +38,8 @@ class CardReducer {
   struct Part {
     std::vector<size_t> variables;         ///< By tensor of the memory, among the reducer's.
     std::vector<tensor::Arena> gradients;  ///< By local replica: tensor i is of the i-th of them.
+    /// Each card needs the sums of its parts of buckets alone (`shards_of`).
+    bool scatter = false;
   };
   /// Gives memory, best in this order: all variables, those first whose gradients come first. By one
   /// thread, in the first step.
@@ -69,7 +72,9 @@ class CardReducer {
 
   /// Whether the variable's gradients are summed here; known after `finish`.
   bool has(size_t variable) const { return home_[variable].bucket >= 0; }
-  /// The sum, on a replica's card; ready on the streams of the thread that called `finish`, and of those
+  /// A part's buckets, as its arenas are shared out between the cards; known after `finish`.
+  CardShards shards_of(size_t part) const;
+  /// The sum, on a replica's card, with `scatter` in its parts of buckets alone; ready on the streams of the thread that called `finish`, and of those
   /// that have called `wait`.
   const at::Tensor& sum(size_t variable, int local) const {
     return views_[static_cast<size_t>(local)][variable];

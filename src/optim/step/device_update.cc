@@ -3,47 +3,18 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
-#include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "optim/step/device_gradients.h"
 #include "optim/step/flat_update.h"
 #include "optim/step/remote_update.h"
 #include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 
 namespace strata::optimizers {
-namespace {
-
-/// `gradient` times the factor that no host knows.
-at::Tensor times_factor(const at::Tensor& gradient, const at::Tensor& factor) {
-  if (!factor.defined()) return gradient;
-  return gradient * factor.to(gradient.device(), gradient.scalar_type());
-}
-
-/// `replica`'s gradient of `parameter`, where that is, dense; without its factor.
-at::Tensor unscaled_gradient_of(const EntryGradient& gradient, const at::Tensor& parameter,
-                                int replica) {
-  if (!gradient.rows) {
-    const size_t source = gradient.sources.size() == 1 ? 0 : static_cast<size_t>(replica);
-    return gradient.sources[source].to(parameter.device());
-  }
-  const at::Tensor rows = gradient.rows->rows.to(parameter.device());
-  at::Tensor dense = at::full_like(parameter, 0).detach();
-  dense.index_copy_(0, rows, gradient.rows->values.to(parameter.device()));
-  return dense;
-}
-
-at::Tensor gradient_of(const EntryGradient& gradient, const at::Tensor& parameter, int replica) {
-  return times_factor(unscaled_gradient_of(gradient, parameter, replica), gradient.factor);
-}
-
-}  // namespace
 
 DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
                            const std::vector<Entry>& entries, const ExtraSlots& extras)
@@ -158,41 +129,18 @@ void DeviceUpdate::reshape() {
   if (is_flat_) move_parameters();
 }
 
-at::Tensor DeviceUpdate::norms_of(const Step& step, std::vector<size_t>& used) const {
-  std::vector<at::Tensor> gradients;
-  for (size_t e = 0; e < entries_.size(); ++e) {
-    if (!step.gradients[e].used) continue;
-    used.push_back(e);
-    gradients.push_back(gradient_of(step.gradients[e], parameter(e, 0), 0));
-  }
-  if (used.empty()) return {};
-  return at::stack(at::_foreach_norm(gradients, /*ord=*/2, at::kDouble)).square_();
+std::vector<at::Tensor> DeviceUpdate::first_parameters() const {
+  std::vector<at::Tensor> parameters;
+  for (size_t e = 0; e < entries_.size(); ++e) parameters.push_back(parameter(e, 0));
+  return parameters;
 }
 
 std::vector<double> DeviceUpdate::squared_norms(Step& step) {
-  std::vector<double> norms(entries_.size());
-  std::vector<size_t> used;
-  const at::Tensor all = norms_of(step, used);
-  if (!all.defined()) return norms;
-  const at::Tensor here = all.cpu();  // the device is waited for once
-  for (size_t i = 0; i < used.size(); ++i) {
-    norms[used[i]] = here[static_cast<int64_t>(i)].item<double>();
-  }
-  return norms;
+  return squared_norms_of(step, first_parameters());
 }
 
 at::Tensor DeviceUpdate::squared_norms_on_gpu(Step& step) {
-  const at::Device device = parameter(0, 0).device();
-  if (!device.is_cuda()) return {};
-  std::vector<size_t> used;
-  const at::Tensor norms = norms_of(step, used);
-  if (used.size() == entries_.size()) return norms;
-  at::Tensor all = at::zeros({static_cast<int64_t>(entries_.size())},
-                             at::TensorOptions(at::kDouble).device(device));
-  for (size_t i = 0; i < used.size(); ++i) {
-    all[static_cast<int64_t>(used[i])].copy_(norms[static_cast<int64_t>(i)]);
-  }
-  return all;
+  return squared_norms_on_gpu_of(step, first_parameters());
 }
 
 bool DeviceUpdate::treats_all_alike(const Step& step) const {

@@ -48,8 +48,8 @@ class DeviceUpdate : public UpdatePass {
   size_t num_copies() const;
   bool updates(int replica) const { return static_cast<size_t>(replica) < num_copies(); }
   at::Tensor parameter(size_t entry, int replica) const;
-  /// Of the first replica's gradients, `[used entries]`, float64, where they are.
-  at::Tensor norms_of(const Step& step, std::vector<size_t>& used) const;
+  /// The first replica's, by entry.
+  std::vector<at::Tensor> first_parameters() const;
   Copy make_copy(int replica) const;
   void move_parameters();
   void move_all(const std::vector<size_t>& order);

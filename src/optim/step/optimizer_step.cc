@@ -172,6 +172,7 @@ void Optimizer::Impl::update_together(int id, const std::vector<at::Tensor>& gra
     if (accumulates()) {
       context.synchronize(
           "minimize (accumulated)", nullptr, [&](const auto&) { take_accumulated(); }, key);
+      if (gatherer_) gatherer_->wait(id);
     }
     if (clips_norm()) {
       reduce_for_norms();
@@ -183,11 +184,17 @@ void Optimizer::Impl::update_together(int id, const std::vector<at::Tensor>& gra
   if (options_.use_ema) {
     for (Part& part : parts_) part.pass->average(part.step, id);
   }
+  if (gatherer_) gatherer_->written(id);
   context.synchronize(
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
+  if (gatherer_) gatherer_->wait(id);
 }
 
 void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
+  if (part.sharded != nullptr && !part.owns) {
+    part.owns = true;
+    cut_shards(part);
+  }
   if (shards() && !part.owns) {
     part.owns = true;
     std::vector<collective::Range> own;
@@ -410,6 +417,7 @@ void Optimizer::Impl::take_accumulated() {
   std::vector<at::Tensor> whole;
   if (shards()) whole = whole_slots(slot);
   for (Part& part : parts_) {
+    if (shards_on_cards()) gather_slot_on_cards(part, slot);
     for (size_t i = 0; i < part.variables.size(); ++i) {
       EntryGradient& gradient = part.step.gradients[i];
       std::vector<at::Tensor> sums = part.pass->slot_copies(i, slot);
@@ -476,6 +484,7 @@ void Optimizer::Impl::finish_step() {
                          return part.step.overwrite_by_average;
                        });
   if (changed && shards()) reducer_->all_gather_owned(parameter_copies(), "variables");
+  if (changed && shards_on_cards()) gather_parameters_on_cards();
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.variables.size(); ++i) {
       const bool updated = updates_now_ && part.step.gradients[i].used;
