@@ -4,6 +4,7 @@
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -112,8 +113,8 @@ Moments merge_in_trace(const ReplicaContext* context, const Moments& local) {
   };
   const std::vector<at::Tensor> merged =
       graph::call_host("strata::merge_moments", {local.mean, local.m2},
-                       {{local.mean.sizes().vec(), at::kDouble},
-                        {local.m2.sizes().vec(), at::kDouble},
+                       {{local.mean.sizes().vec(), at::kDouble, local.mean.device()},
+                        {local.m2.sizes().vec(), at::kDouble, local.m2.device()},
                         {{}, at::kDouble}},
                        merge_again, {count});
   return {std::max(count, 1.0) * context->num_replicas_in_sync(), merged[0], merged[1], merged[2]};
@@ -194,18 +195,23 @@ class Normalize : public torch::autograd::Function<Normalize> {
   }
 };
 
+/// values * (count / max(total, 1)).
+at::Tensor times_share(const at::Tensor& values, double count, const Moments& total) {
+  if (!total.count_of_run.defined()) return values * (count / std::max(total.count, 1.0));
+  return values * (at::full_like(total.count_of_run, count) / at::clamp_min(total.count_of_run, 1));
+}
+
 /// One replica's `[2, C]` (means, squared deviations; float64) to those of the global batch.
 class MergeMoments : public torch::autograd::Function<MergeMoments> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& local, double count,
                             int64_t context, Moments* merged) {
     const Moments part{count, local[0].clone(), local[1].clone()};
-    graph::refuse_in_trace("batch normalization over all replicas by operators counts elements",
-                           "run the function eagerly");
     *merged = merge(saved_context(context), part);
     ctx->save_for_backward({part.mean, merged->mean});
     ctx->saved_data["count"] = count;
     ctx->saved_data["total"] = merged->count;
+    ctx->saved_data["total_of_run"] = merged->count_of_run;
     ctx->saved_data["context"] = context;
     return at::stack({merged->mean, merged->m2});
   }
@@ -213,9 +219,13 @@ class MergeMoments : public torch::autograd::Function<MergeMoments> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const variable_list saved = ctx->get_saved_variables();
     const double count = ctx->saved_data["count"].toDouble();
-    const double total = std::max(ctx->saved_data["total"].toDouble(), 1.0);
+    const Moments total{.count = ctx->saved_data["total"].toDouble(),
+                        .mean = {},
+                        .m2 = {},
+                        .count_of_run = ctx->saved_data["total_of_run"].toTensor()};
     const at::Tensor all = all_reduce_sums(saved_context(ctx->saved_data["context"]), gradients[0]);
-    const at::Tensor mean = all[0] * (count / total) + all[1] * (saved[0] - saved[1]) * (2 * count);
+    const at::Tensor mean =
+        times_share(all[0], count, total) + all[1] * (saved[0] - saved[1]) * (2 * count);
     return {at::stack({mean, all[1]}), {}, {}, {}};
   }
 };
@@ -271,8 +281,7 @@ SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::
       MergeMoments::apply(local, static_cast<double>(count), save_context(context), &merged)
           .to(x.device());
   const at::Tensor mean = (all[0] - center.to(at::kDouble)).to(wide.scalar_type());
-  const at::Tensor inverse =
-      (all[1] / std::max(merged.count, 1.0) + eps).rsqrt().to(wide.scalar_type());
+  const at::Tensor inverse = (over_count(all[1], merged) + eps).rsqrt().to(wide.scalar_type());
   at::Tensor y = (apart - per_channel(mean)) *
                  per_channel(weight.defined() ? inverse * weight.to(wide.scalar_type()) : inverse);
   if (bias.defined()) y = y + per_channel(bias.to(wide.scalar_type()));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, kNumStreamWaits> kNames = {
     "step_for_batch",   "allocator_for_step", "sum_for_gradients", "update_for_sums",
-    "receive_for_sums", "sum_for_receive",    "host_for_finite",
+    "receive_for_sums", "sum_for_receive",    "host_for_finite",   "run_for_last_run",
 };
 
 struct SideStreams {

@@ -22,8 +22,9 @@ enum class StreamWait : uint8_t {
   kReceiveForSums,    ///< Copies from other cards for what had their memory before.
   kSumForReceive,     ///< Sums on a card for the copies from others.
   kHostForFinite,  ///< The host, in a step, for whether the gradients of the one before were finite.
+  kRunForLastRun,  ///< A run of a function's graph for the one before, on another stream.
 };
-inline constexpr int kNumStreamWaits = 7;
+inline constexpr int kNumStreamWaits = 8;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);

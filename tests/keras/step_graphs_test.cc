@@ -44,6 +44,7 @@
 #include "support/log_lines.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
+#include "support/test_devices.h"
 
 namespace strata::keras {
 namespace {
@@ -82,9 +83,8 @@ struct Outcome {
 };
 
 Outcome train(const Case& each, int replicas, Steps steps) {
-  set_logical_devices("cpu", 2);
   clear_session();
-  MirroredStrategy strategy({.devices = cpus(replicas), .seed = 5});
+  MirroredStrategy strategy({.devices = test::test_devices(replicas), .seed = 5});
   set_random_seed(kSeed);
   const Model model = strategy.scope(each.make);
   strategy.scope([&] { test::compile(model, each.compile(), steps); });
@@ -411,7 +411,7 @@ TEST(StepGraphsTest, StepsPerExecution) {
 TEST(StepGraphsTest, WhatIsTrainedChangesWithCompile) {
   const auto run = [](Steps steps) {
     clear_session();
-    MirroredStrategy strategy({.devices = cpus(1), .seed = 5});
+    MirroredStrategy strategy({.devices = test::test_devices(1), .seed = 5});
     set_random_seed(kSeed);
     const Model model = strategy.scope(mlp);
     std::string all;
@@ -430,7 +430,7 @@ TEST(StepGraphsTest, WhatIsTrainedChangesWithCompile) {
 TEST(StepGraphsTest, ModelsTakeTurns) {
   const auto run = [](Steps steps) {
     clear_session();
-    MirroredStrategy strategy({.devices = cpus(1), .seed = 5});
+    MirroredStrategy strategy({.devices = test::test_devices(1), .seed = 5});
     set_random_seed(kSeed);
     const Model first = strategy.scope(mlp);
     const Model second = strategy.scope(mlp);
@@ -464,8 +464,7 @@ TEST(StepGraphsTest, WithoutAStrategy) {
 TEST(StepGraphsTest, AResumedRunEndsLikeOneThatWentThrough) {
   const auto fit = [](Steps steps, int64_t stop_after, const std::string& folder) {
     clear_session();
-    set_logical_devices("cpu", 2);
-    MirroredStrategy strategy({.devices = cpus(2), .seed = 5});
+    MirroredStrategy strategy({.devices = test::test_devices(2), .seed = 5});
     set_random_seed(kSeed);
     const Model model = strategy.scope(mlp);
     strategy.scope([&] { test::compile(model, classifier(), steps); });
@@ -497,7 +496,7 @@ TEST(StepGraphsTest, AResumedRunEndsLikeOneThatWentThrough) {
 TEST(StepGraphsTest, EvaluateAndPredict) {
   const auto run = [](Steps steps) {
     clear_session();
-    MirroredStrategy strategy({.devices = cpus(1), .seed = 5});
+    MirroredStrategy strategy({.devices = test::test_devices(1), .seed = 5});
     set_random_seed(kSeed);
     const Model model = strategy.scope(mlp);
     test::compile(model, classifier(), steps);
