@@ -258,7 +258,7 @@ class GanImpl : public ModelImpl {
   void train_step(const Batch& batch) override {
     const int64_t rows = batch.x[0].size(0);
     const auto weight = static_cast<double>(rows);
-    const at::Tensor made = generator_(at::randn({rows, 2}));
+    const at::Tensor made = generator_(at::randn({rows, 2}, batch.x[0].options()));
     const at::Tensor taught =
         (at::softplus(-critic_(batch.x[0])) + at::softplus(critic_(made.detach()))).sum();
     teach_.minimize(taught, {.weight = weight});
