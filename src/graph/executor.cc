@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -50,9 +51,7 @@ bool is_ours_alone(const at::Tensor& tensor, const Value& value) {
 Executor::Executor(std::shared_ptr<const Trace> trace)
     : trace_(std::move(trace)),
       no_direct_(graph().nodes.size(), false),
-      spares_(graph().outputs.size()),
-      nothing_(c10::Storage::use_byte_size_t(), size_t{0}, at::DataPtr(nullptr, c10::kCPU),
-               /*allocator=*/nullptr, /*resizable=*/false) {
+      spares_(graph().outputs.size()) {
   for (const Node& node : graph().nodes) {
     for (const ValueId id : node.written) {
       const ValueId memory = graph().values[index(id)].memory;
@@ -75,7 +74,8 @@ void Executor::lay_out() {
       is_view_[index(view.value)] = true;
       stays_[index(view.value)] = stays(view.base);
       const Value& value = graph().values[index(view.value)];
-      tensors_[index(view.value)] = tensor_in(nothing_, value.sizes, value.strides, 0, value.dtype);
+      tensors_[index(view.value)] =
+          tensor_in(nothing_on(value.device), value.sizes, value.strides, 0, value.dtype);
     }
   }
   for (Step& step : steps_) make_call(step);
@@ -88,13 +88,44 @@ void Executor::lay_out() {
   }
 }
 
-/// Tensors that stay: the program's, constants, and results in the block.
+/// No memory, of a device.
+const c10::Storage& Executor::nothing_on(c10::Device device) {
+  for (const c10::Storage& each : nothing_) {
+    if (each.device() == device) return each;
+  }
+  return nothing_.emplace_back(c10::Storage::use_byte_size_t(), size_t{0},
+                               at::DataPtr(nullptr, device), /*allocator=*/nullptr,
+                               /*resizable=*/false);
+}
+
+/// A tensor in a block keeps all of it alive.
+at::Tensor Executor::tensor_in_block(const Value& value, int64_t place) const {
+  const auto block = std::ranges::find_if(
+      blocks_, [&](const Block& each) { return each.memory.device() == value.device; });
+  const c10::Storage& whole = block->memory.storage();
+  auto* const holder = new c10::Storage(whole);
+  const auto release = [](void* held) { delete static_cast<c10::Storage*>(held); };
+  at::DataPtr begin(static_cast<char*>(whole.mutable_data()) + place, holder, release,
+                    value.device);
+  const int64_t bytes =
+      extent(value.sizes, value.strides) * static_cast<int64_t>(c10::elementSize(value.dtype));
+  const c10::Storage memory(c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes),
+                            std::move(begin), /*allocator=*/nullptr, /*resizable=*/false);
+  return tensor_in(memory, value.sizes, value.strides, 0, value.dtype);
+}
+
+/// Tensors that stay: the program's, constants, and results in the blocks.
 void Executor::make_tensors(const RunPlan& plan) {
   const size_t count = graph().values.size();
   tensors_.assign(count, at::Tensor());
   is_view_.assign(count, false);
   stays_.assign(count, false);
-  const c10::Storage block = at::detail::empty_cpu({plan.block_bytes}, at::kByte).storage();
+  blocks_.clear();
+  for (const auto& [device, bytes] : plan.blocks) {
+    Block block{.memory = at::empty({bytes}, at::TensorOptions(at::kByte).device(device))};
+    if (device.is_cuda()) block.last = tensor::current_stream(device);
+    blocks_.push_back(std::move(block));
+  }
   for (size_t i = 0; i < count; ++i) {
     const Value& value = graph().values[i];
     if (plan.places[i] < 0) {
@@ -103,16 +134,7 @@ void Executor::make_tensors(const RunPlan& plan) {
       stays_[i] = value.tensor.defined() && !copied;
       continue;
     }
-    // A tensor in the block keeps all of it alive.
-    auto* const holder = new c10::Storage(block);
-    const auto release = [](void* held) { delete static_cast<c10::Storage*>(held); };
-    at::DataPtr place(static_cast<char*>(block.mutable_data()) + plan.places[i], holder, release,
-                      c10::kCPU);
-    const int64_t bytes =
-        extent(value.sizes, value.strides) * static_cast<int64_t>(c10::elementSize(value.dtype));
-    const c10::Storage memory(c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes),
-                              std::move(place), /*allocator=*/nullptr, /*resizable=*/false);
-    tensors_[i] = tensor_in(memory, value.sizes, value.strides, 0, value.dtype);
+    tensors_[i] = tensor_in_block(value, plan.places[i]);
     stays_[i] = true;
   }
 }
@@ -123,7 +145,7 @@ Executor::Step Executor::make_step(size_t n, const RunPlan& plan) const {
   const Node& node = graph().nodes[n];
   Step step{.node = &node, .way = plan.steps[n].way};
   step.kernel = plan.steps[n].kernel;
-  if (!node.host) step.op = operator_of(node);
+  if (!node.host) step.op = step.way == Way::kInto ? plan.steps[n].into : operator_of(node);
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     const Operand& operand = node.arguments[i];
     Argument argument{.kind = operand.kind, .number = operand.number};
@@ -272,16 +294,18 @@ void Executor::push(Argument& argument) {
 
 void Executor::check_layout(ValueId id, const at::Tensor& tensor) const {
   const Value& value = graph().values[index(id)];
-  STRATA_CHECK(
-      tensor.defined() && tensor.sizes() == at::IntArrayRef(value.sizes) &&
-          tensor.strides() == at::IntArrayRef(value.strides) && tensor.scalar_type() == value.dtype,
-      kInternal, "[function] ", graph().name, ": a result of ",
-      graph().nodes[index(value.node)].name, " lies otherwise than its trace says: got ",
-      tensor.defined()
-          ? str_cat(tensor.scalar_type(), " ", tensor.sizes(), " with strides ", tensor.strides())
-          : std::string("none"),
-      "; expected ", value.dtype, " ", at::IntArrayRef(value.sizes), " with strides ",
-      at::IntArrayRef(value.strides), "; run this function eagerly, and report it");
+  STRATA_CHECK(tensor.defined() && tensor.sizes() == at::IntArrayRef(value.sizes) &&
+                   tensor.strides() == at::IntArrayRef(value.strides) &&
+                   tensor.scalar_type() == value.dtype && tensor.device() == value.device,
+               kInternal, "[function] ", graph().name, ": a result of ",
+               graph().nodes[index(value.node)].name, " lies otherwise than its trace says: got ",
+               tensor.defined()
+                   ? str_cat(tensor.scalar_type(), " ", tensor.sizes(), " with strides ",
+                             tensor.strides(), " on ", tensor.device())
+                   : std::string("none"),
+               "; expected ", value.dtype, " ", at::IntArrayRef(value.sizes), " with strides ",
+               at::IntArrayRef(value.strides), " on ", value.device,
+               "; run this function eagerly, and report it");
 }
 
 void Executor::keep(ValueId id, at::Tensor tensor) {
@@ -301,6 +325,7 @@ void Executor::keep(const Operand& result, c10::IValue&& value) {
   }
 }
 
+/// Of a direct kernel, which is the CPU's.
 at::Tensor Executor::make_result(ValueId id) {
   const Value& value = graph().values[index(id)];
   const auto output = std::ranges::find(graph().outputs, id);
@@ -342,10 +367,19 @@ void Executor::run_direct(Step& step) {
   stack_.clear();
 }
 
+void Executor::run_into(Step& step) {
+  call_operator(step);
+  stack_.clear();
+}
+
 /// The results are on the stack then.
 void Executor::call_operator(Step& step) {
   stack_.clear();
   for (Argument& argument : step.arguments) push(argument);
+  if (step.way == Way::kInto) {
+    for (const Operand& result : step.results)
+      stack_.emplace_back(tensors_[index(result.values[0])]);
+  }
   step.op->callBoxed(stack_);
 }
 
@@ -431,7 +465,7 @@ void Executor::set_gradients() {
 void Executor::drop(ValueId id) {
   at::Tensor& tensor = tensors_[index(id)];
   if (is_view_[index(id)]) {
-    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(nothing_);
+    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(nothing_on(tensor.device()));
   } else {
     tensor = at::Tensor();
   }
@@ -447,10 +481,26 @@ void Executor::run_step(Step& step) {
       return run_views(step);
     case Way::kDirect:
       return run_direct(step);
+    case Way::kInto:
+      return run_into(step);
     case Way::kOperator:
       return run_operator(step);
     case Way::kHost:
       return run_host(step);
+  }
+}
+
+/// The blocks' memory belongs to the stream that they were made on.
+void Executor::order_behind_last_run() {
+  for (Block& block : blocks_) {
+    if (!block.last) continue;
+    const c10::Stream now = tensor::current_stream(block.memory.device());
+    if (*block.last == now) continue;
+    tensor::StreamEvent end;
+    end.record(*block.last);
+    end.block(tensor::StreamWait::kRunForLastRun, now);
+    tensor::keep_for(tensor::StreamWait::kRunForLastRun, block.memory, now);
+    block.last = now;
   }
 }
 
@@ -459,6 +509,7 @@ void Executor::run(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor
   try {
     std::optional<BelowAutograd> below;
     below.emplace();
+    order_behind_last_run();
     prepare(inputs);
     for (Step& step : steps_) {
       const bool host = step.way == Way::kHost;

@@ -4,6 +4,7 @@
 #include <ATen/core/TensorBase.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/core/TensorOptions.h>
 #include <c10/util/strides.h>
 
 #include <string_view>
@@ -26,9 +27,9 @@ c10::Storage make_fake_memory(int64_t bytes, c10::Device device) {
 
 at::Tensor tensor_in(const c10::Storage& memory, at::IntArrayRef sizes, at::IntArrayRef strides,
                      int64_t offset, at::ScalarType dtype) {
+  const c10::DispatchKey key = c10::computeDispatchKey(dtype, at::kStrided, memory.device());
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(memory), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(dtype));
+      c10::Storage(memory), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
 }
@@ -49,10 +50,10 @@ at::Tensor fake_like(const at::Tensor& tensor) {
   return tensor_in(memory, tensor.sizes(), tensor.strides(), 0, tensor.scalar_type());
 }
 
-at::Tensor fake_contiguous(at::IntArrayRef sizes, at::ScalarType dtype) {
+at::Tensor fake_contiguous(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
   const auto strides = c10::contiguous_strides(sizes);
   const int64_t bytes = extent(sizes, strides) * static_cast<int64_t>(c10::elementSize(dtype));
-  return tensor_in(make_fake_memory(bytes, c10::kCPU), sizes, strides, 0, dtype);
+  return tensor_in(make_fake_memory(bytes, device), sizes, strides, 0, dtype);
 }
 
 bool is_access_to_fake(const c10::Error& error) {

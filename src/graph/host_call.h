@@ -14,10 +14,11 @@ namespace strata::graph {
 /// True while this thread's step is recorded.
 STRATA_API bool tracing();
 
-/// What a host function returns, in a trace: a contiguous tensor on the CPU.
+/// What a host function returns, in a trace: a contiguous tensor.
 struct HostResult {
   std::vector<int64_t> sizes;
   at::ScalarType dtype;
+  c10::Device device = c10::kCPU;
 };
 
 /// What a host function does with its inputs.

@@ -1,10 +1,12 @@
 #include "graph/layouts.h"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/TensorOptions.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <mutex>
@@ -74,21 +76,24 @@ Stack replaced(const Stack& arguments, const Make& make) {
   return result;
 }
 
-/// Whether the kernel for the meta device, or what is made of others that have one, knows.
-bool has_trusted_meta(const c10::OperatorHandle& op) {
+/// Whether the kernel for the meta device, or what is made of others that have one, knows. A GPU's own
+/// kernel may lie otherwise than a composition: its layer_norm keeps float moments of halves.
+bool has_trusted_meta(const c10::OperatorHandle& op, c10::Device device) {
   const std::string& name = op.schema().name();
-  const bool has_meta =
-      op.hasKernelForDispatchKey(c10::DispatchKey::Meta) || stand_in(name).has_value() ||
+  const bool composed =
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  const bool of_gpu = !device.is_cpu() && op.hasKernelForDispatchKey(c10::computeDispatchKey(
+                                              at::kFloat, at::kStrided, device));
+  const bool has_meta = op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
+                        stand_in(name).has_value() || (composed && !of_gpu);
   return has_meta && !lies_as_device_wants(name);
 }
 
-/// All of them are dense, and on the CPU.
+/// All of them are dense.
 bool are_dense(const Stack& values) {
   return std::ranges::all_of(tensors_of(values), [](const at::Tensor& tensor) {
-    return !tensor.defined() ||
-           (tensor.layout() == at::kStrided && tensor.is_cpu() && tensor.has_storage());
+    return !tensor.defined() || (tensor.layout() == at::kStrided && tensor.has_storage());
   });
 }
 
@@ -109,16 +114,28 @@ std::string question(const c10::OperatorHandle& op, const Stack& arguments) {
     map_tensors(argument, [&](const at::Tensor& tensor) {
       if (!tensor.defined()) return tensor;
       out << tensor.scalar_type() << tensor.sizes() << tensor.strides() << is_number(tensor);
+      if (!tensor.is_cpu()) out << tensor.device();
       return tensor;
     });
   }
   return out.str();
 }
 
-/// libtorch's own generator is afterwards as it was before.
+/// Where an operator puts what it makes: on the device that it is told, else where its tensors are. Numbers
+/// on the CPU go with tensors on a GPU.
+c10::Device device_of_results(const c10::OperatorHandle& op, const Stack& arguments) {
+  if (const auto device = device_argument(op.schema(), arguments)) return *device;
+  for (const at::Tensor& tensor : tensors_of(arguments)) {
+    if (tensor.defined() && !tensor.is_cpu()) return tensor.device();
+  }
+  return c10::kCPU;
+}
+
+/// libtorch's own generator of a device is afterwards as it was before.
 class SavedGenerator {
  public:
-  SavedGenerator() : generator_(at::detail::getDefaultCPUGenerator()) {
+  explicit SavedGenerator(c10::Device device)
+      : generator_(at::globalContext().defaultGenerator(device)) {
     std::lock_guard lock(generator_.mutex());
     state_ = generator_.get_state();
   }
@@ -135,6 +152,17 @@ class SavedGenerator {
 };
 
 }  // namespace
+
+std::optional<c10::Device> device_argument(const c10::FunctionSchema& schema,
+                                           const Stack& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (schema.arguments()[i].name() != "device" || !arguments[i].isDevice()) continue;
+    const c10::Device device = arguments[i].toDevice();
+    if (device.is_cpu() || device.has_index()) return device;
+    return c10::impl::VirtualGuardImpl(device.type()).getDevice();
+  }
+  return std::nullopt;
+}
 
 Layouts::Results Layouts::describe(const Stack& results, const std::vector<at::Tensor>& arguments) {
   std::vector<c10::StorageImpl*> memories;
@@ -156,6 +184,7 @@ Layouts::Results Layouts::describe(const Stack& results, const std::vector<at::T
                 .strides = tensor.strides().vec(),
                 .offset = tensor.storage_offset(),
                 .dtype = tensor.scalar_type(),
+                .device = tensor.device(),
                 .memory = static_cast<size_t>(place - memories.begin()),
                 .bytes = static_cast<int64_t>(memory->nbytes())};
       return tensor;
@@ -177,14 +206,19 @@ Layouts::Results Layouts::on_meta(const c10::OperatorHandle& op, const Stack& ar
     stack[i] = c10::Device(c10::kMeta);
   }
   stand_in(op.schema().name()).value_or(op).callBoxed(&stack);
-  return describe(stack, tensors);
+  Results found = describe(stack, tensors);
+  const c10::Device device = device_of_results(op, arguments);
+  for (Result& result : found) {
+    for (Layout& layout : result.tensors) layout.device = device;
+  }
+  return found;
 }
 
 Layouts::Results Layouts::on_zeros(const c10::OperatorHandle& op, const Stack& arguments) {
   const bool draws = op.hasTag(at::Tag::nondeterministic_seeded);
   const NoTraceGuard no_trace(/*replica_kernels=*/!draws);
   std::optional<SavedGenerator> saved;
-  if (draws) saved.emplace();
+  if (draws) saved.emplace(device_of_results(op, arguments));
   Stack stack = replaced(arguments, [](const at::Tensor& tensor) {
     const at::Tensor memory =
         at::zeros({extent(tensor.sizes(), tensor.strides())}, tensor.options());
@@ -196,7 +230,7 @@ Layouts::Results Layouts::on_zeros(const c10::OperatorHandle& op, const Stack& a
 }
 
 Layouts::Results Layouts::find(const c10::OperatorHandle& op, const Stack& arguments) const {
-  if (has_trusted_meta(op)) {
+  if (has_trusted_meta(op, device_of_results(op, arguments))) {
     try {
       return on_meta(op, arguments);
     } catch (const c10::Error&) {
@@ -226,7 +260,7 @@ void Layouts::results_of(const c10::OperatorHandle& op, Stack& stack) {
       }
       while (memories.size() <= layout.memory) memories.emplace_back();
       c10::Storage& memory = memories[layout.memory];
-      if (layout.memory >= given && !memory) memory = make_fake_memory(layout.bytes, c10::kCPU);
+      if (layout.memory >= given && !memory) memory = make_fake_memory(layout.bytes, layout.device);
       list.push_back(tensor_in(memory, layout.sizes, layout.strides, layout.offset, layout.dtype));
     }
     if (result.list) {
@@ -241,9 +275,11 @@ void Layouts::observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, S
   const NoTraceGuard no_trace;
   const c10::DispatchKeySet below =
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTraceKey);
-  if (has_trusted_meta(op)) return op.redispatchBoxed(below, &stack);
   const auto given = static_cast<int64_t>(op.schema().arguments().size());
   const Stack arguments(stack.end() - given, stack.end());
+  if (has_trusted_meta(op, device_of_results(op, arguments))) {
+    return op.redispatchBoxed(below, &stack);
+  }
   const bool dense = are_dense(arguments);
   const std::string key = dense ? question(op, arguments) : "";
   op.redispatchBoxed(below, &stack);

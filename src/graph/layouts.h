@@ -5,6 +5,7 @@
 #include <ATen/core/stack.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,14 @@ namespace strata::graph {
 
 /// Finds out how the results of operators lie, without computing them where possible: from the
 /// operator's own kernel for the meta device, or, if it has none that can be trusted, from what was seen
-/// of a call, or else from its CPU kernel on zeros; each question is asked once.
+/// of a call, or else from its device's kernel on zeros; each question is asked once.
 /// Threads: one.
 class Layouts {
  public:
   /// @param stack  The operator's arguments; then its results, in fake memory, or in an argument's.
   void results_of(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
-  /// Calls the operator, and sees how its results lie, if that is a question for its CPU kernel.
+  /// Calls the operator, and sees how its results lie, if that is a question for its device's kernel.
   /// @param keys  Of the call. @param stack  The arguments on its end; then the results.
   void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
 
@@ -31,6 +32,7 @@ class Layouts {
     std::vector<int64_t> strides;
     int64_t offset = 0;
     at::ScalarType dtype = at::kFloat;
+    c10::Device device = c10::kCPU;
     size_t memory = 0;
     int64_t bytes = 0;  // of that memory
   };
@@ -48,6 +50,10 @@ class Layouts {
 
   std::map<std::string, Results> known_;
 };
+
+/// The device that a call's arguments name for its results; none: they name none.
+std::optional<c10::Device> device_argument(const c10::FunctionSchema& schema,
+                                           const torch::jit::Stack& arguments);
 
 /// Calls `call(tensor)` for each tensor in `value`, also in lists; what it returns takes its place.
 template <typename Call>

@@ -7,18 +7,16 @@
 namespace strata::graph {
 namespace {
 
-/// A cache line, and what vectors want.
-constexpr int64_t kAlignment = 64;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 bool at_the_same_time(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
 }  // namespace
 
-MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
+MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, int64_t alignment) {
+  const auto aligned = [alignment](int64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  };
   MemoryPlan plan{.offsets = std::vector<int64_t>(lifetimes.size()), .bytes = 0};
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});

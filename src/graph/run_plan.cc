@@ -1,11 +1,16 @@
 #include "graph/run_plan.h"
 
+#include <ATen/core/enum_tag.h>
+#include <c10/core/TensorOptions.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "graph/fake.h"
 #include "graph/memory_plan.h"
+#include "graph/operator_of.h"
 
 namespace strata::graph {
 namespace {
@@ -20,6 +25,28 @@ int64_t bytes_of(const Value& value) {
   return extent(value.sizes, value.strides) * static_cast<int64_t>(c10::elementSize(value.dtype));
 }
 
+/// The operator that computes what `op` does into tensors that it is given behind op's arguments, in a
+/// device's own kernel: one that is made of others copies, and takes longer.
+std::optional<c10::OperatorHandle> form_into(const c10::OperatorHandle& op, c10::Device device) {
+  const c10::OperatorName& name = op.operator_name();
+  const std::string overload = name.overload_name.empty() || name.overload_name == "Tensor"
+                                   ? "out"
+                                   : name.overload_name + "_out";
+  const auto into = c10::Dispatcher::singleton().findSchema({name.name, overload});
+  if (!into) return std::nullopt;
+  const auto& arguments = op.schema().arguments();
+  const auto& all = into->schema().arguments();
+  const size_t results = op.schema().returns().size();
+  if (all.size() != arguments.size() + results) return std::nullopt;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i >= arguments.size() ? !all[i].is_out() : all[i].name() != arguments[i].name()) {
+      return std::nullopt;
+    }
+  }
+  const c10::DispatchKey key = c10::computeDispatchKey(at::kFloat, at::kStrided, device);
+  return into->hasKernelForDispatchKey(key) ? into : std::nullopt;
+}
+
 class Planner {
  public:
   Planner(const Trace& trace, const std::vector<bool>& no_direct)
@@ -32,7 +59,8 @@ class Planner {
   RunPlan plan() {
     find_escapes();
     RunPlan plan{.steps = std::vector<RunPlan::Step>(graph_.nodes.size()),
-                 .places = std::vector<int64_t>(graph_.values.size(), -1)};
+                 .places = std::vector<int64_t>(graph_.values.size(), -1),
+                 .blocks = {}};
     for (size_t n = 0; n < graph_.nodes.size(); ++n) plan.steps[n] = step_of(n);
     find_places(plan);
     return plan;
@@ -74,10 +102,40 @@ class Planner {
     const Node& node = graph_.nodes[n];
     if (node.host) return {.way = Way::kHost};
     if (is_view(n)) return {.way = Way::kView};
+    if (const auto device = gpu_of(n)) return into_step_of(n, *device);
     if (!no_direct_.empty() && no_direct_[n]) return {};
     const DirectKernel kernel = direct_kernel(node.name);
     if (kernel == nullptr || !lies_for_kernel(n)) return {};
     return {.way = Way::kDirect, .kernel = kernel};
+  }
+
+  /// Of the first tensor that the node makes or writes; none: the CPU, which has direct kernels.
+  std::optional<c10::Device> gpu_of(size_t n) const {
+    const Node& node = graph_.nodes[n];
+    const auto device_of = [&](const std::vector<Operand>& operands) -> std::optional<c10::Device> {
+      for (const Operand& operand : operands) {
+        for (const ValueId id : operand.values) {
+          if (id != kNoValue && !value(id).device.is_cpu()) return value(id).device;
+        }
+      }
+      return std::nullopt;
+    };
+    const auto of_results = device_of(node.results);
+    return of_results ? of_results : device_of(node.arguments);
+  }
+
+  RunPlan::Step into_step_of(size_t n, c10::Device device) const {
+    const Node& node = graph_.nodes[n];
+    if (!node.written.empty() || !lies_for_kernel(n)) return {};
+    for (const Operand& result : node.results) {
+      const ValueId id = result.values[0];
+      if (id == kNoValue || value(id).device != device || escapes_[memory(id)]) return {};
+    }
+    const c10::OperatorHandle op = operator_of(node);
+    if (op.hasTag(at::Tag::nondeterministic_seeded)) return {};
+    const auto into = form_into(op, device);
+    if (!into) return {};
+    return {.way = Way::kInto, .into = into};
   }
 
   /// All results are parts of the first argument, as they lie there.
@@ -121,24 +179,36 @@ class Planner {
   }
 
   void find_places(RunPlan& plan) const {
+    std::vector<c10::Device> devices;
+    for (const Value& each : graph_.values) {
+      if (std::ranges::find(devices, each.device) == devices.end()) devices.push_back(each.device);
+    }
+    for (const c10::Device device : devices) find_places(plan, device);
+  }
+
+  void find_places(RunPlan& plan, c10::Device device) const {
     std::vector<Lifetime> lifetimes;
     std::vector<ValueId> ids;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (plan.steps[n].way != Way::kDirect || !graph_.nodes[n].written.empty()) continue;
+      const Way way = plan.steps[n].way;
+      if (way != Way::kDirect && way != Way::kInto) continue;
+      if (!graph_.nodes[n].written.empty()) continue;
       for (const Operand& result : graph_.nodes[n].results) {
         const ValueId id = result.values[0];
-        if (id == kNoValue || escapes_[memory(id)]) continue;
+        if (id == kNoValue || escapes_[memory(id)] || value(id).device != device) continue;
         ids.push_back(id);
         lifetimes.push_back({.bytes = bytes_of(value(id)),
                              .first = static_cast<int32_t>(n),
                              .last = last_[memory(id)]});
       }
     }
-    const MemoryPlan memory = plan_memory(lifetimes);
+    if (ids.empty()) return;
+    const MemoryPlan memory =
+        plan_memory(lifetimes, device.is_cpu() ? kCacheLine : kDeviceAlignment);
     for (size_t i = 0; i < ids.size(); ++i) {
       plan.places[static_cast<size_t>(ids[i])] = memory.offsets[i];
     }
-    plan.block_bytes = memory.bytes;
+    plan.blocks.push_back({.device = device, .bytes = memory.bytes});
   }
 
   const Trace& trace_;

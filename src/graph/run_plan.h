@@ -1,6 +1,10 @@
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Device.h>
+
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/direct_kernels.h"
@@ -12,6 +16,7 @@ namespace strata::graph {
 enum class Way {
   kView,      ///< Sets where a tensor begins that is kept from run to run.
   kDirect,    ///< By a direct kernel.
+  kInto,      ///< By the operator's form that writes into memory that its result has already.
   kOperator,  ///< Calls it.
   kHost,      ///< Calls the host function.
 };
@@ -20,14 +25,19 @@ enum class Way {
 struct RunPlan {
   struct Step {
     Way way = Way::kOperator;
-    DirectKernel kernel = nullptr;  ///< Of kDirect.
+    DirectKernel kernel = nullptr;                           ///< Of kDirect.
+    std::optional<c10::OperatorHandle> into = std::nullopt;  ///< Of kInto.
   };
   std::vector<Step> steps;  ///< By node.
-  /// By value, for the first value of a memory: its place in the block of memory that all runs share,
-  /// in bytes; -1: it is elsewhere. What the caller gets, or a host function keeps, is never there, nor
-  /// what is large.
+  /// Memory of a device that all runs share.
+  struct Block {
+    c10::Device device;
+    int64_t bytes = 0;
+  };
+  /// By value, for the first value of a memory: its place in its device's block, in bytes; -1: it is
+  /// elsewhere. What the caller gets, or a host function keeps, is never there, nor what is large.
   std::vector<int64_t> places;
-  int64_t block_bytes = 0;
+  std::vector<Block> blocks;
 };
 
 /// Decides it for the calling thread as it is set up, which has to be set up so in runs.

@@ -2,6 +2,7 @@
 #include "graph/trace_key.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/AutogradState.h>
 #include <c10/util/Exception.h>
 
 #include <atomic>
@@ -19,10 +20,35 @@ namespace {
 
 thread_local Layouts* this_threads_layouts = nullptr;
 
+bool may_be_composition(const c10::OperatorHandle& op) {
+  return op.schema().name() != "aten::max_pool1d" &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+         !op.hasKernelForDispatchKey(kernels::kReplicaKey);
+}
+
+/// An operator of its own on GPUs alone, which is called with none of theirs.
+bool is_composition_here(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (!may_be_composition(op)) return false;
+  const auto given = static_cast<int64_t>(op.schema().arguments().size());
+  bool on_gpu = false;
+  for (auto argument = stack.end() - given; argument != stack.end(); ++argument) {
+    map_tensors(*argument, [&](const at::Tensor& tensor) {
+      on_gpu = on_gpu || (tensor.defined() && tensor.is_cuda());
+      return tensor;
+    });
+  }
+  return !on_gpu;
+}
+
 void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                      torch::jit::Stack* stack) {
   if (!Tracer::active() && this_threads_layouts != nullptr) {
     return this_threads_layouts->observe(op, keys, *stack);
+  }
+  if (is_composition_here(op, *stack)) {
+    return op.redispatchBoxed(
+        keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTraceKey), stack);
   }
   Tracer::current().record(op, *stack);
 }
@@ -30,10 +56,7 @@ void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 /// Operators that are only compositions of others: what they are made of is recorded. Not that of
 /// libtorch's which reads elements itself where nothing is differentiated.
 bool is_composition(const c10::OperatorHandle& op) {
-  return op.schema().name() != "aten::max_pool1d" &&
-         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
-         !op.hasKernelForDispatchKey(kernels::kReplicaKey);
+  return may_be_composition(op) && !op.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
 }
 
 /// For the program's life.
@@ -81,6 +104,14 @@ void register_trace_kernels() {
 }
 
 bool has_trace_kernels() { return trace_kernels_are_registered; }
+
+OneAutogradThread::OneAutogradThread()
+    : before_(c10::AutogradState::get_tls_state().get_multithreading_enabled()) {
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+}
+OneAutogradThread::~OneAutogradThread() {
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(before_);
+}
 
 ObserveLayoutsGuard::ObserveLayoutsGuard(Layouts& layouts)
     : before_(this_threads_layouts), include_(kTraceKey) {

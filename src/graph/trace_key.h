@@ -26,6 +26,19 @@ class TraceKeyGuard {
   c10::impl::IncludeDispatchKeyGuard include_;
 };
 
+/// While it lives, this thread calls what backward passes call: libtorch's engine has a thread of its own for
+/// each GPU, on which no step is recorded. Where gradients meet, it may add them in another order.
+class OneAutogradThread {
+ public:
+  OneAutogradThread();
+  ~OneAutogradThread();
+  OneAutogradThread(const OneAutogradThread&) = delete;
+  OneAutogradThread& operator=(const OneAutogradThread&) = delete;
+
+ private:
+  bool before_;
+};
+
 class Layouts;
 
 /// While it lives, this thread's operators are computed, and `layouts` sees how their results lie.
@@ -38,6 +51,7 @@ class ObserveLayoutsGuard {
 
  private:
   Layouts* before_;
+  OneAutogradThread autograd_;
   c10::impl::IncludeDispatchKeyGuard include_;
 };
 

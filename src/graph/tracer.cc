@@ -13,6 +13,7 @@
 #include "core/host_effect.h"
 #include "graph/fake.h"
 #include "graph/inference_mode.h"
+#include "graph/remote/step_runner.h"
 #include "graph/trace_key.h"
 #include "strata/core/error.h"
 
@@ -128,7 +129,9 @@ HostFunction with_sparse_inputs(HostFunction function, SparseLayouts layouts) {
 
 /// Arguments that an operator writes although its schema does not say so.
 std::vector<size_t> unsaid_writes(const c10::OperatorHandle& op, const Stack& stack) {
-  if (op.schema().name() == "aten::native_batch_norm" && stack[5].toBool()) return {3, 4};
+  static const std::set<std::string_view> names = {
+      "aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm"};
+  if (names.contains(op.schema().name()) && stack[5].toBool()) return {3, 4};
   return {};
 }
 
@@ -148,6 +151,9 @@ bool overwrites(std::string_view name) {
       "aten::uniform_", "aten::bernoulli_", "aten::random_", "aten::exponential_"};
   return names.contains(name);
 }
+
+/// What is recorded for others has values on the CPU alone.
+bool may_be_on_devices() { return !tracing_inference() && !records_for_elsewhere(); }
 
 Operand number(c10::IValue value) {
   return {.kind = Operand::Kind::kNumber, .number = std::move(value)};
@@ -213,6 +219,7 @@ Trace Tracer::trace(const std::string& name, const std::vector<at::Tensor>& inpu
   for (const at::Tensor& leaf : leaves) tracer.expect_gradient(leaf);
   try {
     const CurrentTracer current(&tracer);
+    const OneAutogradThread here;
     std::vector<at::Tensor> outputs;
     {
       const TraceKeyGuard recorded;
@@ -312,9 +319,10 @@ ValueId Tracer::value_of(const at::Tensor& tensor) {
   STRATA_CHECK(tensor.layout() == at::kStrided && tensor.has_storage(), kUnimplemented,
                "[function] ", trace_.graph.name, ": got a ", tensor.layout(),
                " tensor; expected dense ones; run this function eagerly");
-  STRATA_CHECK(tensor.is_cpu(), kUnimplemented, "[function] ", trace_.graph.name,
-               ": got a tensor on ", tensor.device(),
-               "; functions are traced on the CPU; run this one eagerly");
+  STRATA_CHECK(tensor.is_cpu() || may_be_on_devices(), kUnimplemented, "[function] ",
+               trace_.graph.name, ": got a tensor on ", tensor.device(),
+               "; what is compiled, exported or sent elsewhere is recorded on the CPU; move the "
+               "model and its inputs there");
   const auto place = memories_.find(tensor.storage().unsafeGetStorageImpl());
   if (place == memories_.end()) {
     note_leaf(tensor);
@@ -419,13 +427,15 @@ void Tracer::check_arguments(const c10::OperatorHandle& op, const Stack& stack) 
   }
 }
 
-/// Tensors that are made to be filled by their address (torch::tensor({1, 2})) get memory.
+/// Tensors that are made to be filled by their address (torch::tensor({1, 2})) get memory. No program
+/// writes a GPU's by its address.
 bool Tracer::keeps_real(const c10::OperatorHandle& op, Stack& stack) {
   if (op.schema().name() != "aten::empty") return false;
+  const std::optional<c10::Device> device = device_argument(op.schema(), stack);
+  if (device && !device->is_cpu()) return false;
   const NoTraceGuard no_trace;
   op.callBoxed(&stack);
   const at::Tensor& tensor = stack[0].toTensor();
-  if (!tensor.is_cpu()) return true;
   // Two traces' are compared; an empty one may have no address.
   if (tensor.nbytes() > 0) std::memset(tensor.mutable_data_ptr(), 0, tensor.nbytes());
   add_value(tensor, ValueKind::kConstant, memory_of(tensor, Origin::kNumbers));
@@ -540,7 +550,7 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
   std::vector<at::Tensor> results;
   c10::List<at::Tensor> list;
   for (const HostResult& each : layouts) {
-    results.push_back(fake_contiguous(each.sizes, each.dtype));
+    results.push_back(fake_contiguous(each.sizes, each.dtype, each.device));
     list.push_back(results.back());
   }
   add_node(std::move(node), {list});

@@ -51,7 +51,8 @@ class Tracer {
   /// @param name  Of the function, for messages.
   /// @param others_may_change  Other replicas may bring other sizes to a run.
   /// @throws Error  kFailedPrecondition: the step asks for elements of a tensor, or has another reason
-  ///   why it cannot be recorded. kUnimplemented: sparse tensors, other devices than the CPU.
+  ///   why it cannot be recorded. kUnimplemented: sparse tensors; for what is compiled,
+  ///   exported or sent elsewhere, tensors on a GPU.
   static Trace trace(const std::string& name, const std::vector<at::Tensor>& inputs,
                      const Step& step, Layouts& layouts, const std::vector<at::Tensor>& leaves = {},
                      bool others_may_change = false);

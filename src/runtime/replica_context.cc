@@ -107,7 +107,8 @@ at::Tensor all_reduce_here(const ReplicaContext& context, ReduceOp op, const at:
   }
   const bool counts = op == ReduceOp::kMean && !value.is_floating_point() && !value.is_complex();
   const at::ScalarType dtype = counts ? at::kDouble : value.scalar_type();
-  return graph::call_host("strata::all_reduce", {value}, {{value.sizes().vec(), dtype}},
+  return graph::call_host("strata::all_reduce", {value},
+                          {{value.sizes().vec(), dtype, value.device()}},
                           [&context, op](const std::vector<at::Tensor>& values) {
                             const at::Tensor sum = all_reduce_values(context, op, values[0]);
                             return std::vector<at::Tensor>{sum.contiguous()};
@@ -181,7 +182,8 @@ at::Tensor gather_here(const ReplicaContext& context, const at::Tensor& value, i
   }
   std::vector<int64_t> sizes = value.sizes().vec();
   sizes[static_cast<size_t>(axis)] *= context.num_replicas_in_sync();
-  return graph::call_host("strata::all_gather", {value}, {{sizes, value.scalar_type()}},
+  return graph::call_host("strata::all_gather", {value},
+                          {{sizes, value.scalar_type(), value.device()}},
                           [&context, axis](const std::vector<at::Tensor>& values) {
                             const at::Tensor all = gather_values(context, values[0], axis);
                             return std::vector<at::Tensor>{all.contiguous()};

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, kNumStreamWaits> kNames = {
     "step_for_batch",   "allocator_for_step", "sum_for_gradients", "update_for_sums",
     "receive_for_sums", "sum_for_receive",    "sum_for_values",    "replica_for_values",
-    "host_for_finite",  "gather_for_update",  "step_for_gather",
+    "host_for_finite",  "gather_for_update",  "step_for_gather",   "run_for_last_run",
 };
 
 struct SideStreams {

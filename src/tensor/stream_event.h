@@ -26,8 +26,9 @@ enum class StreamWait : uint8_t {
   kHostForFinite,  ///< The host, in a step, for whether the gradients of the one before were finite.
   kGatherForUpdate,  ///< A communication stream for the parts of parameters that its card has updated.
   kStepForGather,  ///< A replica's stream for what the other cards have updated.
+  kRunForLastRun,  ///< A run of a function's graph for the one before, on another stream.
 };
-inline constexpr int kNumStreamWaits = 11;
+inline constexpr int kNumStreamWaits = 12;
 
 /// "step_for_batch".
 std::string_view name_of(StreamWait wait);

@@ -1,6 +1,11 @@
 // Every wait between streams is needed: without it, the emulated GPUs see an access that nothing
 // orders.
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
 #include <exception>
@@ -10,6 +15,7 @@
 
 #include "gpu/emulated/order.h"
 #include "parity/models.h"
+#include "strata/graph/function.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/sequential.h"
@@ -38,6 +44,23 @@ void train(const std::function<void(const keras::Model&)>& compile,
   }
 }
 
+/// Its last run is on a stream that waits for nothing but the argument.
+void call_a_function_on_two_streams() {
+  const c10::Device gpu(c10::kCUDA, 0);
+  const at::Tensor x = at::ones({8, 8}, gpu);
+  const auto step = function([](const at::Tensor& a) { return (a.mm(a) * 2).sum(); });
+  try {
+    step(x);
+    c10::Event made(c10::kCUDA);
+    made.record(tensor::current_stream(gpu));
+    for (int i = 0; i < 3; ++i) step(x);
+    const c10::StreamGuard other(c10::impl::VirtualGuardImpl(c10::kCUDA).getNewStream(gpu));
+    made.block(tensor::current_stream(gpu));
+    step(x);
+  } catch (const std::exception&) {
+  }
+}
+
 /// What the emulated GPUs see of short trainings on all of them.
 std::vector<std::string> errors_of_training() {
   test::emulated_gpu::forget_order_errors();
@@ -53,6 +76,7 @@ std::vector<std::string> errors_of_training() {
         model.compile({.optimizer = optimizers::Adam(), .loss = loss});
       },
       {.shard_optimizer_state = true});
+  call_a_function_on_two_streams();
   return test::emulated_gpu::order_errors();
 }
 

@@ -120,7 +120,8 @@ class STRATA_API FunctionCore {
 /// - does nothing else that counts, such as printing: replays leave it out.
 /// Results are detached: backward belongs into the function. Within a replica function each replica has
 /// graphs of its own; sums over replicas, synchronized BatchNormalization, metrics and random numbers
-/// are as they would be without.
+/// are as they would be without. On a GPU a replay runs on the calling thread's current stream, as
+/// `fn` would.
 ///
 /// Threads: any; calls with one signature on one replica take turns.
 /// Source: tf.function.
@@ -131,7 +132,7 @@ class Function {
       : shared_(std::make_shared<Shared>(std::move(fn), std::move(options))) {}
 
   /// @throws Error  kFailedPrecondition: `fn` cannot be recorded; says where, and what to do.
-  ///   kUnimplemented: sparse tensors, tensors on a GPU.
+  ///   kUnimplemented: sparse tensors; with jit_compile, tensors on a GPU.
   template <typename... Arguments>
   auto operator()(const Arguments&... arguments) const {
     using Result = std::decay_t<std::invoke_result_t<Fn&, const Arguments&...>>;

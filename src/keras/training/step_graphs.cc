@@ -21,8 +21,8 @@ constexpr std::array<const char*, 3> kStepNames = {"train_step", "test_step", "p
 /// Recording may make a step's calls so much slower, until replays have made up for it.
 constexpr double kShareOfRecording = 0.04;
 
-/// Whether every replica has variables of its own, on the CPU. With parameter servers and central
-/// storage a step fetches them, and graphs have no words for that.
+/// Whether every replica has variables of its own. With parameter servers and central storage a step
+/// fetches them, and graphs have no words for that.
 bool may_record(const ReplicaGroup& group) {
   const VariablePlacement& placement = group.placement();
   return placement.store() == nullptr && placement.has_copy_per_replica();
@@ -77,15 +77,11 @@ void StepGraphs::prepare() {
                model_.name(), "': got run_eagerly, and the replicas of ", group.name(),
                " run graphs alone; leave it false");
   if (run_eagerly_ || !may_record(group)) return;
-  if (!group.all_cpu()) {
-    run_eagerly_ = true;
+  if (jit_compile_ && !group.all_cpu()) {
+    jit_compile_ = false;
     STRATA_LOG(kWarning) << "[keras] Model '" << model_.name()
-                         << "': its steps are not run as graphs but as they are written, with the "
-                            "same results: graphs are of operators on the CPU, and "
-                         << group.name()
-                         << " has other devices. compile with run_eagerly = true to leave out this "
-                            "line";
-    return;
+                         << "': compile got jit_compile=true, which has no effect on the GPUs of "
+                         << group.name() << ": graphs are compiled for CPUs, and replayed there";
   }
   if (jit_compile_ && group.num_replicas() > 1) {
     jit_compile_ = false;

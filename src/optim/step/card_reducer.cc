@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "graph/host_call.h"
 #include "optim/step/flat_storage.h"
 #include "optim/step/gradient_sums.h"
 #include "runtime/group_exchange.h"
@@ -318,7 +319,15 @@ void CardReducer::wait(int local) const {
 
 OnGradient marks_ready(const std::unique_ptr<CardReducer>& cards, int local) {
   return [&cards, local](size_t variable, const at::Tensor& gradient) {
-    cards->mark_ready(local, variable, gradient);
+    if (!graph::tracing()) return cards->mark_ready(local, variable, gradient);
+    // At its place in a run, so that sums are enqueued beside the rest of backward there, too.
+    graph::call_host(
+        "strata::mark_ready", {gradient}, {},
+        [&cards, local, variable](const std::vector<at::Tensor>& given) {
+          if (cards) cards->mark_ready(local, variable, given[0]);
+          return std::vector<at::Tensor>();
+        },
+        {}, graph::HostInputs::kOfThisRun);
   };
 }
 

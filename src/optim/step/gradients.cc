@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "graph/host_call.h"
+#include "graph/trace_key.h"
 #include "optim/step/backward.h"
 #include "runtime/context.h"
 #include "runtime/replica_group.h"
@@ -121,6 +122,8 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
       "] minimize: the loss does not depend on anything that requires gradients; is grad mode "
       "off, or the model frozen?");
   const strata::detail::Span span(strata::detail::span_observer(), "backward");
+  // As in a step that is recorded: the engine adds gradients in another order where a GPU's thread runs it.
+  const graph::OneAutogradThread here;
   bool plain = true;
   std::vector<at::Tensor> inputs;
   std::vector<size_t> indices;  // among the variables

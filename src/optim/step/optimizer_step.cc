@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "collective/in_process/in_process.h"
 #include "graph/host_call.h"
+#include "graph/trace_key.h"
 #include "optim/optimizer_impl.h"
 #include "optim/step/row_gradient.h"
 #include "runtime/group_exchange.h"
@@ -399,6 +401,9 @@ bool Optimizer::Impl::check_finite_on_gpu() {
 void Optimizer::Impl::settle() {
   const MutexLock lock(awaited_mutex_);
   if (!awaited_) return;
+  // The optimizer's own state, which a step that is recorded finds as this leaves it.
+  std::optional<graph::NoTraceGuard> no_trace;
+  if (graph::tracing()) no_trace.emplace();
   awaited_->known.wait_on_host(tensor::StreamWait::kHostForFinite);
   if (awaited_->finite.item<bool>()) {
     dynamic_scale_->succeeded();
