@@ -65,7 +65,7 @@ class RelaxedSizes {
   /// @param seen  How its results lie. @param record  Runs the function. Called six times for a
   ///   graph with one symbol, and then once for each size that is larger or smaller than all before.
   /// @return True: calls get another graph from now on.
-  bool learn(const Leaves& arguments, Layouts&& seen, const Record& record);
+  bool learn(const Leaves& arguments, Layouts&& seen, const Record& record) STRATA_EXCLUDES(turn_);
 
   /// Held while a graph runs: those of all sizes share their host functions.
   Mutex& turn() STRATA_RETURN_CAPABILITY(turn_) { return turn_; }
