@@ -16,6 +16,7 @@
 #include "graph/host_call.h"
 #include "graph/inference_mode.h"
 #include "graph/passes.h"
+#include "graph/relaxed_sizes.h"
 #include "graph/remote/step_runner.h"
 #include "graph/signature.h"
 #include "graph/trace_key.h"
@@ -64,16 +65,19 @@ std::vector<std::unique_ptr<FunctionCore::Scratch>>& free_scratch() {
 
 /// A signature on one replica.
 struct Entry {
-  Entry(const Leaves& arguments, uint64_t where) : signature(arguments), place(where) {}
+  Entry(const Leaves& arguments, uint64_t where, std::shared_ptr<RelaxedSizes> one_of)
+      : signature(arguments), place(where), relaxed(std::move(one_of)) {}
 
   const Signature signature;
   const uint64_t place;
+  const std::shared_ptr<RelaxedSizes> relaxed;  // whose sizes it is one of; null: each has a graph
+  std::atomic<bool> instantiated = false;       // from the graph for all of them
   Mutex mutex;
   int recordings STRATA_GUARDED_BY(mutex) = 0;
   int64_t calls STRATA_GUARDED_BY(mutex) = 0;   // as the function is written
   double seconds STRATA_GUARDED_BY(mutex) = 0;  // that they took
   bool observed STRATA_GUARDED_BY(mutex) = false;
-  std::shared_ptr<const std::any> structure STRATA_GUARDED_BY(mutex);
+  std::shared_ptr<const FunctionCore::Structured> structure STRATA_GUARDED_BY(mutex);
   Layouts layouts STRATA_GUARDED_BY(mutex);
   std::vector<at::Tensor> leaves STRATA_GUARDED_BY(mutex);  // whose gradients it changes
   std::unique_ptr<Executor> executor STRATA_GUARDED_BY(mutex);
@@ -83,9 +87,19 @@ struct Entry {
 }  // namespace
 
 struct FunctionCore::Impl {
-  std::shared_ptr<Entry> entry_of(const Leaves& arguments);
-  bool differs_in_rows(const Leaves& arguments) const;
+  std::shared_ptr<Entry> find(const Leaves& arguments);
+  std::shared_ptr<Entry> entry_of(const Leaves& arguments,
+                                  const std::shared_ptr<RelaxedSizes>& one_of = nullptr);
+  void insert(std::shared_ptr<Entry> entry) STRATA_REQUIRES(mutex);
+  void warn_of_many(const Entry& entry) STRATA_REQUIRES(mutex);
+  std::shared_ptr<RelaxedSizes> relaxed_of(const Leaves& arguments);
+  std::shared_ptr<Entry> instantiated(const std::shared_ptr<RelaxedSizes>& relaxed,
+                                      const Leaves& arguments);
+  void learn(RelaxedSizes& relaxed, const Leaves& arguments, const Step& step, Layouts&& seen);
   bool is_due(const Entry& entry) STRATA_REQUIRES(entry.mutex);
+  Trace trace(const std::vector<at::Tensor>& inputs, const Step& step, Layouts& layouts,
+              const std::vector<at::Tensor>& leaves,
+              std::shared_ptr<const Structured>& structure) const;
   void record(Entry& entry, const Leaves& arguments, const Step& step) STRATA_REQUIRES(entry.mutex);
   bool try_to_record(Entry& entry, const Leaves& arguments, const Step& step)
       STRATA_REQUIRES(entry.mutex);
@@ -102,6 +116,11 @@ struct FunctionCore::Impl {
   std::atomic<bool> gave_up = false;
   mutable Mutex mutex;
   std::list<std::shared_ptr<Entry>> entries STRATA_GUARDED_BY(mutex);  // the last called first
+  struct Relaxed {
+    uint64_t place;
+    std::shared_ptr<RelaxedSizes> sizes;
+  };
+  std::list<Relaxed> relaxed STRATA_GUARDED_BY(mutex);  // the last called first
 };
 
 FunctionCore::FunctionCore(FunctionOptions options, RecordingPolicy policy)
@@ -117,80 +136,156 @@ FunctionCore::FunctionCore(FunctionOptions options, RecordingPolicy policy)
 
 FunctionCore::~FunctionCore() = default;
 
-std::shared_ptr<Entry> FunctionCore::Impl::entry_of(const Leaves& arguments) {
+/// Null: the signature is new.
+std::shared_ptr<Entry> FunctionCore::Impl::find(const Leaves& arguments) {
   const MutexLock lock(mutex);
   for (auto each = entries.begin(); each != entries.end(); ++each) {
     if (!(*each)->signature.fits(arguments)) continue;
     entries.splice(entries.begin(), entries, each);
     return entries.front();
   }
-  auto made = std::make_shared<Entry>(arguments, place());
-  size_t here = 0;
-  const Entry* last = nullptr;
-  auto oldest = entries.end();
-  for (auto each = entries.begin(); each != entries.end(); ++each) {
-    if ((*each)->place != made->place) continue;
-    if (last == nullptr) last = each->get();
-    oldest = each;
-    ++here;
-  }
+  return nullptr;
+}
+
+std::shared_ptr<Entry> FunctionCore::Impl::entry_of(const Leaves& arguments,
+                                                    const std::shared_ptr<RelaxedSizes>& one_of) {
+  if (auto known = find(arguments)) return known;
+  auto made = std::make_shared<Entry>(arguments, place(), one_of);
+  const MutexLock lock(mutex);
   // With a finite share, many signatures cost no more than one.
-  if (here >= kManyGraphs && std::isinf(policy.share)) {
-    STRATA_LOG(kWarning)
-        << "[function] " << options.name << " has " << here
-        << " graphs and needs another one, since "
-        << made->signature.difference_from(last->signature)
-        << "; pad or drop a last batch that is smaller, and pass numbers that change as "
-           "tensors";
-  }
-  if (here >= options.max_graphs) entries.erase(oldest);
-  entries.push_front(made);
+  if (std::isinf(policy.share)) warn_of_many(*made);
+  insert(made);
   return made;
 }
 
-/// From a signature that was called before, and from all in nothing else.
-bool FunctionCore::Impl::differs_in_rows(const Leaves& arguments) const {
-  const MutexLock lock(mutex);
-  bool known = false;
-  for (const std::shared_ptr<Entry>& entry : entries) {
-    if (entry->place != place()) continue;
-    if (entry->signature.fits(arguments)) return false;
-    known = known || entry->signature.fits_rows(arguments);
+void FunctionCore::Impl::warn_of_many(const Entry& entry) {
+  size_t here = 0;
+  const Entry* last = nullptr;
+  for (const std::shared_ptr<Entry>& each : entries) {
+    if (each->place != entry.place || each->instantiated) continue;
+    if (last == nullptr) last = each.get();
+    ++here;
   }
-  return known;
+  if (here < kManyGraphs) return;
+  STRATA_LOG(kWarning)
+      << "[function] " << options.name << " has " << here << " graphs and needs another one, since "
+      << entry.signature.difference_from(last->signature)
+      << "; pad or drop a last batch that is smaller, and pass numbers that change "
+         "as tensors";
+}
+
+void FunctionCore::Impl::insert(std::shared_ptr<Entry> entry) {
+  size_t here = 0;
+  auto oldest = entries.end();
+  for (auto each = entries.begin(); each != entries.end(); ++each) {
+    if ((*each)->place != entry->place) continue;
+    oldest = each;
+    ++here;
+  }
+  if (here >= options.max_graphs) entries.erase(oldest);
+  entries.push_front(std::move(entry));
+}
+
+/// For a call whose signature is new. Those of the oldest are dropped, as graphs are.
+std::shared_ptr<RelaxedSizes> FunctionCore::Impl::relaxed_of(const Leaves& arguments) {
+  const MutexLock lock(mutex);
+  size_t here = 0;
+  auto oldest = relaxed.end();
+  for (auto each = relaxed.begin(); each != relaxed.end(); ++each) {
+    if (each->place != place()) continue;
+    if (each->sizes->fits(arguments)) {
+      relaxed.splice(relaxed.begin(), relaxed, each);
+      return relaxed.front().sizes;
+    }
+    oldest = each;
+    ++here;
+  }
+  if (here >= options.max_graphs) relaxed.erase(oldest);
+  relaxed.push_front({place(), std::make_shared<RelaxedSizes>(options.name, arguments)});
+  return relaxed.front().sizes;
+}
+
+/// A graph for the sizes of the call, without running the function. Null: there is none.
+std::shared_ptr<Entry> FunctionCore::Impl::instantiated(
+    const std::shared_ptr<RelaxedSizes>& relaxed, const Leaves& arguments) {
+  auto instance = relaxed->instantiate(arguments);
+  if (!instance) return nullptr;
+  auto made = std::make_shared<Entry>(arguments, place(), relaxed);
+  {
+    const MutexLock lock(made->mutex);
+    made->instantiated = true;
+    made->recordings = kRecordings;
+    made->calls = 1;
+    made->observed = true;
+    made->structure = std::move(instance->structure);
+    made->trace = std::move(instance->trace);
+    made->executor = std::make_unique<Executor>(made->trace);
+  }
+  const MutexLock lock(mutex);
+  for (const std::shared_ptr<Entry>& each : entries) {  // another thread's
+    if (each->signature.fits(arguments)) return each;
+  }
+  insert(made);
+  return made;
+}
+
+/// After a call with new sizes, which ran as it is written.
+void FunctionCore::Impl::learn(RelaxedSizes& relaxed, const Leaves& arguments, const Step& step,
+                               Layouts&& seen) {
+  const auto record = [&](const std::vector<at::Tensor>& inputs, Layouts& layouts,
+                          const std::vector<at::Tensor>& leaves) {
+    RelaxedSizes::Recorded recorded;
+    recorded.trace = trace(inputs, step, layouts, leaves, recorded.structure);
+    return recorded;
+  };
+  if (!relaxed.learn(arguments, std::move(seen), record)) return;
+  ++tracings;
+  // The graph of the first sizes is one more of them now.
+  const MutexLock lock(mutex);
+  std::erase_if(entries, [&](const std::shared_ptr<Entry>& entry) {
+    return entry->relaxed.get() == &relaxed;
+  });
+}
+
+Trace FunctionCore::Impl::trace(const std::vector<at::Tensor>& inputs, const Step& step,
+                                Layouts& layouts, const std::vector<at::Tensor>& leaves,
+                                std::shared_ptr<const Structured>& structure) const {
+  const auto flat = [&](const std::vector<at::Tensor>& tensors) {
+    auto made = std::make_shared<Structured>();
+    std::vector<at::Tensor> results = step(tensors, *made);
+    structure = std::move(made);
+    return results;
+  };
+  const bool others = policy.refused != nullptr;  // else it would be an error of a run
+  return Tracer::trace(options.name, inputs, flat, layouts, leaves, others);
 }
 
 void FunctionCore::Impl::record(Entry& entry, const Leaves& arguments, const Step& step) {
-  std::shared_ptr<std::any> structure;
-  const auto flat = [&](const std::vector<at::Tensor>& tensors) {
-    structure = std::make_shared<std::any>();
-    return step(tensors, *structure);
-  };
-  const bool others = policy.refused != nullptr;  // else it would be an error of a run
+  std::shared_ptr<const Structured> structure;
   if (entry.recordings == 0) {
     for (const GradientEffect& effect :
-         Tracer::trace(options.name, arguments.tensors, flat, entry.layouts, {}, others).effects) {
+         trace(arguments.tensors, step, entry.layouts, {}, structure).effects) {
       entry.leaves.push_back(effect.leaf);
     }
   }
-  auto trace = std::make_shared<Trace>(
-      Tracer::trace(options.name, arguments.tensors, flat, entry.layouts, entry.leaves, others));
+  auto made = std::make_shared<Trace>(
+      trace(arguments.tensors, step, entry.layouts, entry.leaves, structure));
   entry.structure = std::move(structure);
-  STRATA_CHECK(!policy.refused || !trace->leaves_tensors, kFailedPrecondition, "[function] ",
+  STRATA_CHECK(!policy.refused || !made->leaves_tensors, kFailedPrecondition, "[function] ",
                options.name,
                ": the step keeps a tensor of its own for later (in a member, in a list), which "
                "replays would not renew; keep it in a Variable, or run this function eagerly");
-  remove_dead(*trace);
+  remove_dead(*made);
   if (entry.recordings > 0) {
-    const auto changed = difference(entry.trace->graph, trace->graph);
+    const auto changed = difference(entry.trace->graph, made->graph);
     STRATA_CHECK(
         !changed, kFailedPrecondition, "[function] ", options.name,
         ": the step is not the same each time, and replays would repeat one of them: ", *changed,
         "; keep what changes in a tensor or in an object of strata (an optimizer, a metric), "
         "pass it as an argument, or run this function eagerly");
   } else {
-    entry.executor = std::make_unique<Executor>(trace);
-    entry.trace = std::move(trace);
+    entry.executor = std::make_unique<Executor>(made);
+    entry.trace = std::move(made);
     ++tracings;
   }
   ++entry.recordings;
@@ -288,7 +383,7 @@ void FunctionCore::call(const Leaves& arguments, const Step& step, Result& resul
     return impl_->call_elsewhere(*runner, arguments, step, result);
   }
   const auto as_written = [&] {
-    auto structure = std::make_shared<std::any>();
+    auto structure = std::make_shared<Structured>();
     result.tensors = step(arguments.tensors, *structure);
     result.structure = std::move(structure);
   };
@@ -301,8 +396,22 @@ void FunctionCore::call(const Leaves& arguments, const Step& step, Result& resul
   if (impl_->gave_up) return run();
   if (impl_->compiler && impl_->call_compiled(arguments, step, result)) return;
   if (impl_->compiler) return run();
-  if (impl_->options.reduce_retracing && impl_->differs_in_rows(arguments)) return run();
-  const std::shared_ptr<Entry> entry = impl_->entry_of(arguments);
+  std::shared_ptr<Entry> entry = impl_->find(arguments);
+  if (!entry && impl_->options.reduce_retracing && std::isinf(impl_->policy.share)) {
+    const std::shared_ptr<RelaxedSizes> relaxed = impl_->relaxed_of(arguments);
+    entry = impl_->instantiated(relaxed, arguments);
+    if (!entry && !relaxed->is_first(arguments)) {
+      if (!relaxed->wants(arguments)) return run();
+      Layouts seen;
+      {
+        const ObserveLayoutsGuard observed(seen);
+        run();
+      }
+      return impl_->learn(*relaxed, arguments, step, std::move(seen));
+    }
+    if (!entry) entry = impl_->entry_of(arguments, relaxed);
+  }
+  if (!entry) entry = impl_->entry_of(arguments);
   MutexLock lock(entry->mutex);
   const bool due = !impl_->gave_up && impl_->is_due(*entry);
   // The last call before the recording, which takes the results' layouts from it.
@@ -328,6 +437,8 @@ void FunctionCore::call(const Leaves& arguments, const Step& step, Result& resul
     lock.unlock();
     return run();
   }
+  std::optional<MutexLock> turn;  // sizes of one graph share its host functions
+  if (entry->relaxed) turn.emplace(entry->relaxed->turn());
   entry->executor->run(arguments.tensors, result.tensors);
   result.structure = entry->structure;
 }
@@ -335,6 +446,7 @@ void FunctionCore::call(const Leaves& arguments, const Step& step, Result& resul
 void FunctionCore::forget() {
   const MutexLock lock(impl_->mutex);
   impl_->entries.clear();
+  impl_->relaxed.clear();
 }
 
 int64_t FunctionCore::tracing_count() const { return impl_->tracings; }

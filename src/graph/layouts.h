@@ -24,6 +24,9 @@ class Layouts {
   /// @param keys  Of the call. @param stack  The arguments on its end; then the results.
   void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
 
+  /// Adds what `other` knows.
+  void take(Layouts&& other) { known_.merge(other.known_); }
+
  private:
   /// A result as it lies in memory number `memory` of the call: its arguments' come first.
   struct Layout {

@@ -534,6 +534,7 @@ std::vector<at::Tensor> Tracer::record_host(std::string_view name,
                              .sparse_dim = inputs[i].sparse_dim(),
                              .coalesced = inputs[i].is_coalesced()};
     dimensions[i] = inputs[i].sparse_dim();
+    trace_.sparse_sizes.push_back(sparse[i]->sizes);
     arguments.values.push_back(value_of(inputs[i]._indices()));
     arguments.values.push_back(value_of(inputs[i]._values()));
   }

@@ -33,6 +33,9 @@ struct Trace {
   std::vector<GradientEffect> effects;
   /// The program has a tensor of the step, beyond the results and gradients: a replay renews none.
   bool leaves_tensors = false;
+  /// Of the sparse tensors that host functions take, in the order of the program: sizes that the functions have,
+  /// and the graph has not.
+  std::vector<std::vector<int64_t>> sparse_sizes = {};
 };
 
 /// Records a step: this thread's operators below autograd, while its function runs. Nothing is computed;

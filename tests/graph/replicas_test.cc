@@ -2,6 +2,7 @@
 // metrics, with one replica and two, against the same program without it.
 #include <torch/torch.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -225,6 +226,60 @@ TEST(FunctionOnReplicasTest, RefusesUnequalBatchesWhereNumbersOfRowsCount) {
       throws(ErrorCode::kFailedPrecondition,
              {"strata::all_gather gave Float [5, 2]", "traced with Float [6, 2]", "drop_remainder"},
              [&] { strategy.run(gather, parts(3, 2)); }));
+}
+
+TEST(FunctionOnReplicasTest, OneGraphForAllSizes) {
+  struct Run {
+    std::string hash;
+    int64_t graphs;
+    int calls, calls_of_two_sizes;  // of the function's code
+  };
+  const auto run = [](bool traced, int replicas) {
+    MirroredStrategy strategy({.devices = cpus(replicas), .seed = 5});
+    torch::manual_seed(5);
+    const auto module = strategy.replicate(mlp);
+    optimizers::Adam adam(module.variables(), {.learning_rate = 0.01, .global_clipnorm = 0.5});
+    const auto mean = strategy.scope([] { return std::make_shared<metrics::Mean>("mean"); });
+    strategy.scope([&] { mean->build(); });
+    std::atomic<int> calls = 0;
+    const auto step = function(
+        [&](const Tensor& x, const Tensor& y) {
+          ++calls;
+          const Tensor losses =
+              losses::sparse_categorical_crossentropy(y, module->forward(x), {.from_logits = true});
+          adam.minimize(compute_average_loss(losses));
+          mean->update(losses.detach());
+          return replica().all_reduce(ReduceOp::kMean, losses.detach().mean());
+        },
+        {.run_eagerly = !traced, .reduce_retracing = true});
+    std::vector<Tensor> results;
+    Run made{};
+    // The largest first, for both replicas; they have other sizes at a time.
+    const std::vector<int64_t> sizes = {16, 16, 5, 16, 7, 9, 2, 12, 3, 6, 16, 11, 8, 4, 13, 5, 10};
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      std::vector<Tensor> x, y;
+      for (int r = 0; r < replicas; ++r) {
+        const int64_t rows = i < 3 ? sizes[i] : sizes[(i + 3 * static_cast<size_t>(r)) % 17];
+        x.push_back(torch::randn({rows, 12}));
+        y.push_back(torch::randint(0, 5, {rows}));
+      }
+      results.push_back(strategy.run(step, PerReplica(x), PerReplica(y)).get(0).clone());
+      if (i == 2) made.calls_of_two_sizes = calls;
+    }
+    for (const Variable& each : module.variables()) results.push_back(each.value().detach());
+    for (const auto& [name, slot] : adam.slots()) results.push_back(slot);
+    results.push_back(torch::tensor(mean->result(), torch::kDouble));
+    made.hash = tensor::fingerprint(results);
+    made.graphs = step.tracing_count();
+    made.calls = calls;
+    return made;
+  };
+  for (const int replicas : {1, 2}) {
+    const Run traced = run(true, replicas);
+    EXPECT_EQ(traced.hash, run(false, replicas).hash) << replicas << " replicas";
+    EXPECT_EQ(traced.graphs, 2 * replicas);
+    EXPECT_EQ(traced.calls, traced.calls_of_two_sizes);
+  }
 }
 
 TEST(FunctionOnReplicasTest, RefusesCallsOfAllReplicas) {

@@ -29,12 +29,16 @@ struct FunctionOptions {
   /// @throws Error  when the function is made. kUnimplemented: this program has no compiler (link
   ///   strata::tpu). kNotFound: no plugin.
   bool jit_compile = false;
-  /// Arguments that differ from an earlier call's in the sizes of first dimensions alone get no graph: the
-  /// call runs as it is written, with the same bits. For smaller last batches and lengths that vary.
+  /// Once a second size of first dimensions was seen, one graph is for all sizes: calls with new ones are
+  /// replayed, and have the bits of the function. For smaller last batches and lengths that vary. A size
+  /// beyond all that were recorded is recorded once more, to compare. Sizes 0 and 1 have graphs of their own,
+  /// and so have arguments of which other ones have equal sizes. A function that does something else for
+  /// other sizes runs as it is written for them, and one line in the log says why (docs/function.md).
   /// Where steps run elsewhere (TPUStrategy, standalone clients, jit_compile) each size has a graph.
-  /// Source: tf.function(reduce_retracing=True), which makes one graph for all sizes.
+  /// Source: tf.function(reduce_retracing=True).
   bool reduce_retracing = false;
-  /// How many signatures a replica keeps the graphs of; the one that was called longest ago is dropped.
+  /// How many signatures a replica keeps the graphs of; the one that was called longest ago is dropped. With
+  /// reduce_retracing each size that was called is one.
   size_t max_graphs = 64;
 };
 
@@ -58,12 +62,17 @@ struct RecordingPolicy {
 /// What `strata::function` is without the types of its arguments.
 class STRATA_API FunctionCore {
  public:
-  /// The function on flat lists; `structure` gets the result with everything that is no tensor.
+  /// A result without its tensors.
+  struct Structured {
+    std::any value;
+    std::string rest;  ///< Of its Leaves: two are alike if this is.
+  };
+  /// The function on flat lists.
   using Step =
-      std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&, std::any& structure)>;
+      std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&, Structured& structure)>;
   struct Result {
     std::vector<at::Tensor> tensors;
-    std::shared_ptr<const std::any> structure;
+    std::shared_ptr<const Structured> structure;
   };
   /// What a call fills: calls of one thread take turns with it, so that it need not grow again.
   struct Scratch {
@@ -138,7 +147,8 @@ class Function {
     using Result = std::decay_t<std::invoke_result_t<Fn&, const Arguments&...>>;
     const graph::FunctionCore::ScratchLease scratch;
     (graph::Structure<Arguments>::take(arguments, scratch->arguments), ...);
-    const auto step = [&](const std::vector<at::Tensor>& tensors, std::any& structure) {
+    const auto step = [&](const std::vector<at::Tensor>& tensors,
+                          graph::FunctionCore::Structured& structure) {
       const at::Tensor* next = tensors.data();
       const std::tuple<Arguments...> made{graph::Structure<Arguments>::make(arguments, next)...};
       graph::Leaves results;
@@ -149,7 +159,8 @@ class Function {
         graph::Structure<Result>::take(result, results);
         const std::vector<at::Tensor> none(results.tensors.size());
         const at::Tensor* no_tensor = none.data();
-        structure = graph::Structure<Result>::make(result, no_tensor);
+        structure.value = graph::Structure<Result>::make(result, no_tensor);
+        structure.rest = std::move(results.rest);
       }
       return results.tensors;
     };
@@ -157,7 +168,7 @@ class Function {
     if constexpr (!std::is_void_v<Result>) {
       const at::Tensor* next = scratch->result.tensors.data();
       return graph::Structure<Result>::make(
-          std::any_cast<const Result&>(*scratch->result.structure), next);
+          std::any_cast<const Result&>(scratch->result.structure->value), next);
     }
   }
 

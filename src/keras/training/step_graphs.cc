@@ -100,7 +100,8 @@ Tensors StepGraphs::call(StepKind kind, const data::Example& part, const Step& s
   // A trace of what layers do when is one of their code.
   if (!functions_ || call_context().trace != nullptr) return step(part);
   const graph::Leaves leaves{.tensors = part.fields, .rest = {}};
-  const auto flat = [&step](const std::vector<at::Tensor>& fields, std::any& /*structure*/) {
+  const auto flat = [&step](const std::vector<at::Tensor>& fields,
+                            graph::FunctionCore::Structured& /*structure*/) {
     return step(data::Example(fields));
   };
   graph::FunctionCore::Result result;
