@@ -276,9 +276,9 @@ TEST(RemoteClusterTest, ErrorsQuoteWhatIsWrong) {
       "and --host-timeout");
   expect({"--hosts", "h1:3", "--port", "65534", "x"},
          "--port 65534, from which h1 and the others have too few; expected a lower one");
-  expect({"--hosts", "h1", "--port", "0", "x"}, "--port 0; expected a number from 1 to 65535");
+  expect({"--hosts", "h1", "--port", "0", "x"}, "--port 0; expected a number from 1 up");
   expect({"--hosts", "h1", "--host-timeout", "0", "x"},
-         "--host-timeout 0; expected seconds, 1 or more");
+         "--host-timeout below 1; expected seconds, 1 or more");
   expect(
       {"--hosts", "h1", "--no-pin", "x"},
       "--no-pin with --hosts; programs on other hosts share the cores by themselves: leave it out");

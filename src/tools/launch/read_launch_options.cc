@@ -1,7 +1,6 @@
 // How the words behind `strata launch` become options, by CLI11.
 #include "tools/launch/launch_options.h"
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -46,13 +45,15 @@ void set_hosts(LaunchOptions& options, std::vector<Host> hosts, const char* opti
 }
 
 // What only one of the two kinds of launch has.
-void check_hosts(LaunchOptions& options, bool remote_option, bool ssh_given) {
+void check_hosts(LaunchOptions& options, bool remote_option) {
   if (options.hosts.empty()) {
-    STRATA_CHECK(!remote_option && !ssh_given, kInvalidArgument,
+    STRATA_CHECK(!remote_option, kInvalidArgument,
                  "[strata launch] got an option for other hosts without hosts; expected --hosts "
                  "with --ssh, --directory, --port and --host-timeout");
     return;
   }
+  STRATA_CHECK(options.supervisor.host_timeout >= std::chrono::seconds(1), kInvalidArgument,
+               "[strata launch] got --host-timeout below 1; expected seconds, 1 or more");
   int slots = 0;
   for (const Host& host : options.hosts) slots += host.slots;
   STRATA_CHECK(options.workers <= slots, kInvalidArgument, "[strata launch] got -n ",
@@ -82,7 +83,6 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
   line.number("-n,--workers", "N", "how many workers, 1 at least", options.workers, 1);
   std::string ssh;
   std::chrono::duration<double> host_timeout = options.supervisor.host_timeout;
-  bool remote_option = false;
   line.option("--hosts", "h1:2,h2:2",
               "on these hosts over ssh, with so many workers each (1 if left out).\n"
               "me@h1 logs in as me; h1=10.0.0.3:2 is h1 to ssh and 10.0.0.3 to the\n"
@@ -92,42 +92,18 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
       "--hostfile", "FILE", "the same from a file, a host a line: h1:2, or h1 slots=2",
       [&](const std::string& path) { set_hosts(options, read_host_file(path), "--hostfile"); });
   line.text("--ssh", "WORDS", "how to reach the hosts (default ssh): \"ssh -p 2222 -i KEY\"", ssh);
-  line.option("--directory", "DIR",
-              "where programs start on the hosts. By default this directory, and\n"
-              "the home folder where it does not exist",
-              [&](const std::string& value) {
-                options.remote.directory = value;
-                remote_option = true;
-              });
-  line.option("--port", "P",
+  line.text("--directory", "DIR",
+            "where programs start on the hosts. By default this directory, and\n"
+            "the home folder where it does not exist",
+            options.remote.directory);
+  line.number("--port", "P",
               "the tasks of a host listen at P, P+1 and so on. By default P is drawn\n"
               "from 20000 to 31000",
-              [&](const std::string& value) {
-                const char* const last = value.data() + value.size();
-                const auto [stopped, error] =
-                    std::from_chars(value.data(), last, options.remote.port);
-                constexpr int kLastPort = 65'535;
-                STRATA_CHECK(error == std::errc() && stopped == last && options.remote.port > 0 &&
-                                 options.remote.port <= kLastPort,
-                             kInvalidArgument, "[strata launch] got --port ", value,
-                             "; expected a number from 1 to ", kLastPort);
-                remote_option = true;
-              });
-  line.option("--host-timeout", "SECONDS",
-              "how long a host may take to be reached, and how long one that hears\n"
-              "nothing from here goes on before it ends its tasks (default 20)",
-              [&](const std::string& value) {
-                const char* const last = value.data() + value.size();
-                double seconds = 0;
-                const auto [stopped, error] = std::from_chars(value.data(), last, seconds);
-                constexpr double kMost = 1e6;
-                STRATA_CHECK(
-                    error == std::errc() && stopped == last && seconds >= 1 && seconds <= kMost,
-                    kInvalidArgument, "[strata launch] got --host-timeout ", value,
-                    "; expected seconds, 1 or more");
-                host_timeout = std::chrono::duration<double>(seconds);
-                remote_option = true;
-              });
+              options.remote.port, 1);
+  line.seconds("--host-timeout", "SECONDS",
+               "how long a host may take to be reached, and how long one that hears\n"
+               "nothing from here continues before it ends its tasks (default 20)",
+               host_timeout);
   line.flag("--chief", "the first of them is a chief", options.chief);
   line.number("--ps", "K", "K parameter servers, too", options.ps, 0);
   line.flag("--evaluator", "an evaluator, too (not in the cluster's spec; no task waits for it)",
@@ -188,9 +164,12 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
   if (gpus_per_task >= 0) options.gpus.per_task = gpus_per_task;
   options.supervisor.grace = rounded(grace);
   options.supervisor.linger = rounded(linger);
+  const bool remote_option = !ssh.empty() || !options.remote.directory.empty() ||
+                             options.remote.port != 0 ||
+                             rounded(host_timeout) != options.supervisor.host_timeout;
   options.supervisor.host_timeout = rounded(host_timeout);
-  check_hosts(options, remote_option, !ssh.empty());
   if (!ssh.empty()) options.remote.ssh = ssh;
+  check_hosts(options, remote_option);
   STRATA_CHECK(options.workers > 0, kInvalidArgument,
                "[strata launch] got no number of workers; expected -n N");
   STRATA_CHECK(!options.command.empty(), kInvalidArgument,
