@@ -12,6 +12,7 @@
 #include "strata/checkpoint/tracked.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/cluster_spec.h"
+#include "strata/cluster/launcher_resolvers.h"
 #include "strata/cluster/resolvers.h"
 #include "strata/cluster/roles.h"
 #include "strata/cluster/server.h"

@@ -1,7 +1,8 @@
 #include "strata/cluster/cluster_resolver.h"
 
+#include "cluster/command_line_words.h"
 #include "cluster/master_url.h"
-#include "strata/cluster/resolvers.h"
+#include "strata/cluster/launcher_resolvers.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 
@@ -46,16 +47,32 @@ bool srun_started(const Environment& environment) {
                    environment.get_number("PMI_RANK") == environment.get_number("SLURM_PROCID"));
 }
 
+// By half of their variables as well: training alone should be no surprise, and the resolver names
+// what is missing. WORLD_SIZE of one is one process.
+bool torchrun_started(const Environment& environment) {
+  const bool ranked = environment.has("RANK") || environment.has("MASTER_ADDR");
+  if (ranked && environment.get_number("WORLD_SIZE").value_or(1) > 1) return true;
+  if (environment.has("RANK") || environment.has("WORLD_SIZE")) return false;
+  return environment.has("PET_NODE_RANK") && environment.get("PET_NNODES").value_or("1") != "1";
+}
+
 }  // namespace
 
 std::unique_ptr<ClusterResolver> detect_cluster_resolver() {
   const Environment environment = Environment::of_process();
   if (environment.has("TF_CONFIG")) return std::make_unique<TfConfigResolver>();
+  if (has_host_flags(command_line_words())) return std::make_unique<HostFlagsResolver>();
   if (environment.get_number("OMPI_COMM_WORLD_SIZE").value_or(1) > 1) {
     return std::make_unique<MpiResolver>();
   }
-  if (srun_started(environment)) return std::make_unique<SlurmResolver>();
+  if (srun_started(environment)) {
+    if (environment.has("TF_NUM_PS") || environment.has("TF_NUM_WORKERS")) {
+      return std::make_unique<TfSlurmResolver>();
+    }
+    return std::make_unique<SlurmResolver>();
+  }
   if (environment.get_number("PMI_SIZE").value_or(1) > 1) return std::make_unique<MpiResolver>();
+  if (torchrun_started(environment)) return std::make_unique<TorchrunResolver>();
   if (environment.has("STRATA_KUBERNETES_JOBS")) return std::make_unique<KubernetesResolver>();
   return nullptr;
 }

@@ -32,6 +32,9 @@ int export_main(int argc, char** argv);
 /// `strata launch -n N -- PROGRAM ...`. @return the exit status.
 int launch_main(int argc, char** argv);
 
+/// `strata render slurm|kubernetes|compose ...`. @return the exit status.
+int render_main(int argc, char** argv);
+
 /// `strata certs DIR ...`. @return the exit status.
 int certs_main(int argc, char** argv);
 

@@ -16,7 +16,10 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
-    Command{"launch", "run a program as a cluster on this machine", strata::tools::launch_main},
+    Command{"launch", "run a program as a cluster, here or on other hosts",
+            strata::tools::launch_main},
+    Command{"render", "write what starts a cluster on SLURM, Kubernetes or Compose",
+            strata::tools::render_main},
     Command{"certs", "make a job's certificates, or check them", strata::tools::certs_main},
     Command{"server", "run steps for standalone clients", strata::tools::server_main},
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},

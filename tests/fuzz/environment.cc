@@ -1,5 +1,5 @@
 // What started this process, as its environment says: lines NAME=VALUE.
-#include "strata/cluster/resolvers.h"
+#include "strata/cluster/launcher_resolvers.h"
 
 #include <map>
 
@@ -42,6 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (slurm) {
     (void)strata::fuzz::takes(
         [&] { (void)resolve_cluster(SlurmResolver({.environment = environment})); });
+    (void)strata::fuzz::takes(
+        [&] { (void)resolve_cluster(TfSlurmResolver({.environment = environment})); });
   }
   if (mpi || slurm) {  // it asks SLURM, too
     (void)strata::fuzz::takes(
@@ -50,6 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!slurm && !mpi) {
     (void)strata::fuzz::takes(
         [&] { (void)resolve_cluster(KubernetesResolver({.environment = environment})); });
+    (void)strata::fuzz::takes(
+        [&] { (void)resolve_cluster(TorchrunResolver({.environment = environment})); });
   }
   return 0;
 }

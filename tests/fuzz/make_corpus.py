@@ -64,7 +64,9 @@ slurm = ("SLURM_STEP_NODELIST=n[1-2]\nSLURM_STEP_TASKS_PER_NODE=2(x2)\nSLURM_STE
 write("environment", [slurm, "OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_LOCAL_SIZE=2",
                       "PMI_RANK=0\nPMI_SIZE=3\nSTRATA_LEADER=host:80\nSLURM_JOB_NODELIST=n[1-3]",
                       "STRATA_KUBERNETES_JOBS=worker=4,ps=2\nSTRATA_KUBERNETES_SERVICE=train\nHOSTNAME=train-worker-2\n"
-                      "JOB_COMPLETION_INDEX=2\nPOD_NAMESPACE=default"])
+                      "JOB_COMPLETION_INDEX=2\nPOD_NAMESPACE=default",
+                      "RANK=1\nWORLD_SIZE=2\nMASTER_ADDR=job-master-0\nMASTER_PORT=23456",
+                      slurm + "\nSLURM_NODEID=1\nTF_NUM_PS=2\nTF_NUM_WORKERS=2\nTF_PS_IN_WORKER=true"])
 write("position", ["iterator[3](batch(shuffle[256,256,0,10000,7,1](slices[0])))", "a", "zip(a[1],b[-9223372036854775808])"])
 link = {"latency_seconds": 1e-6, "bytes_per_second": 1e9}
 write("link_model", [json.dumps({"in_host": link, "across_hosts": link | {"latency_seconds": 1e-5}, "pairs": [],

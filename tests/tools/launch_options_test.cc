@@ -71,8 +71,10 @@ TEST(LaunchOptionsTest, ErrorsQuoteTheWord) {
   expect({"-n", "2", "--grace", "soon", "x"}, "--grace soon; expected seconds, 0 or more");
   expect({"-n", "2", "--grace=-1", "x"}, "--grace -1; expected seconds, 0 or more");
   expect({"-n", "2", "--chief=yes", "x"}, "--chief=yes; expected --chief without a value");
-  expect({"-n", "2", "--env", "A", "x"}, "--env A; expected NAME=VALUE");
-  expect({"-n", "2", "--env", "=A", "x"}, "--env =A; expected NAME=VALUE");
+  expect({"-n", "2", "--env", "A", "x"},
+         "--env A; expected NAME=VALUE, or the NAME of a variable that is set");
+  expect({"-n", "2", "--env", "=A", "x"},
+         "--env =A; expected NAME=VALUE, or the NAME of a variable that is set");
   expect({"-n", "2", "--env", "TF_CONFIG={}", "x"}, "--env TF_CONFIG=...; each task gets its own");
   expect(
       {"-n", "2", "--env", "STRATA_JOB_SECRET=0123456789abcdef", "x"},

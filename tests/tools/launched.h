@@ -42,6 +42,20 @@ inline bool is_gone(pid_t pid) {
   return status.empty() || contains(status, "State:\tZ");
 }
 
+/// The processes, other than this one, that have `variable` ("D=/tmp/x") in their environment.
+inline std::vector<pid_t> processes_with(const std::string& variable) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const pid_t pid = std::atoi(name.c_str());
+    const std::string environment = std::string(1, '\0') + text_of("/proc/" + name + "/environ");
+    const bool has = contains(environment, std::string(1, '\0') + variable + std::string(1, '\0'));
+    if (has && pid != ::getpid() && !is_gone(pid)) found.push_back(pid);
+  }
+  return found;
+}
+
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

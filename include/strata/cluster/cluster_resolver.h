@@ -68,9 +68,10 @@ class STRATA_API ClusterResolver {
                                 const std::optional<int>& task_id) const;
 };
 
-/// Returns the resolver for the launcher of this process: TF_CONFIG, else mpirun, else srun, else
-/// MPI's PMI, else a Kubernetes Job with STRATA_KUBERNETES_JOBS; nullptr if it was none of them, or
-/// if it started one process only. An sbatch script that calls the program without srun is one
+/// Returns the resolver for the launcher of this process: TF_CONFIG, else the flags --worker_hosts and
+/// so on (launcher_resolvers.h), else mpirun, else srun (with TF_NUM_PS or TF_NUM_WORKERS as
+/// TfSlurmResolver has it), else MPI's PMI, else torchrun or a PyTorchJob, else a Kubernetes Job with
+/// STRATA_KUBERNETES_JOBS; nullptr if it was none of them, or if it started one process only. An sbatch script that calls the program without srun is one
 /// process.
 STRATA_API std::unique_ptr<ClusterResolver> detect_cluster_resolver();
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,7 +148,8 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-ChildProcess::ChildProcess(const ChildSpec& spec, const OrphanReaper& guard) : guard_(guard) {
+ChildProcess::ChildProcess(const ChildSpec& spec, const OrphanReaper& guard)
+    : guard_(guard), elsewhere_(spec.input.has_value()), unwritten_(spec.input.value_or("")) {
   std::vector<std::string> words = {spec.program};
   words.insert(words.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> variables = environment_with(spec.environment);
@@ -158,22 +160,31 @@ ChildProcess::ChildProcess(const ChildSpec& spec, const OrphanReaper& guard) : g
   for (const int core : spec.cores) CPU_SET(core, &cores);
 
   Pipe out, err, report;
-  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  // A socket, since writing to one that is closed need not raise a signal.
+  int input[2] = {-1, -1};
+  STRATA_CHECK(!elsewhere_ || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input) == 0,
+               kResourceExhausted, "[strata launch] got no socket: ", std::strerror(errno),
+               "; raise `ulimit -n` or start fewer tasks");
+  in_ = input[1];
+  const int from = elsewhere_ ? input[0] : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const Preparation to = {.program = spec.program.c_str(),
                           .argv = const_cast<char**>(argv.data()),
                           .envp = const_cast<char**>(envp.data()),
                           .cores = spec.cores.empty() ? nullptr : &cores,
                           .parent = ::getpid(),
-                          .in = nothing,
+                          .in = from,
                           .out = out.to,
                           .err = err.to,
                           .report = report.to};
   pid_ = ::fork();
   if (pid_ == 0) become(to, guard);
   int error = pid_ < 0 ? errno : 0;
-  if (nothing >= 0) ::close(nothing);
-  STRATA_CHECK(pid_ > 0, kResourceExhausted,
-               "[strata launch] got no process: ", std::strerror(error));
+  if (from >= 0) ::close(from);
+  if (pid_ < 0) {
+    close_all();
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("[strata launch] got no process: ", std::strerror(error)));
+  }
   ::setpgid(pid_, pid_);  // as the child does: whichever comes first
   ::close(std::exchange(report.to, -1));
   error = why_not(report.from);
@@ -206,13 +217,43 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::close_all() {
-  for (int* const fd : {&end_fd_, &out_, &err_}) {
+  for (int* const fd : {&end_fd_, &in_, &out_, &err_}) {
     if (*fd >= 0) ::close(std::exchange(*fd, -1));
   }
 }
 
-void ChildProcess::signal(int number) const {
-  if (!reaped_) ::kill(-pid_, number);
+void ChildProcess::signal(int number) {
+  if (reaped_) return;
+  if (!elsewhere_) {
+    ::kill(-pid_, number);
+  } else if (number == SIGKILL) {
+    if (in_ >= 0) ::close(std::exchange(in_, -1));
+    unwritten_.clear();
+  } else if (in_ >= 0) {
+    const char* const name = ::sigabbrev_np(number);
+    unwritten_ += str_cat(name != nullptr ? name : "TERM", "\n");
+    write();
+  }
+}
+
+void ChildProcess::write() {
+  while (in_ >= 0 && !unwritten_.empty()) {
+    const ssize_t sent =
+        ::send(in_, unwritten_.data(), unwritten_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return;
+    if (sent < 0) {  // it reads no more: its end tells why
+      unwritten_.clear();
+      return;
+    }
+    unwritten_.erase(0, static_cast<size_t>(sent));
+  }
+}
+
+void ChildProcess::send_heartbeat() {
+  if (!elsewhere_ || in_ < 0 || !unwritten_.empty()) return;
+  unwritten_ = "\n";
+  write();
 }
 
 std::optional<ChildEnd> ChildProcess::reap() {
@@ -230,6 +271,10 @@ std::optional<ChildEnd> ChildProcess::reap() {
   if (WIFSIGNALED(status)) {
     end.signal = WTERMSIG(status);
     end.core_dumped = WCOREDUMP(status);
+  }
+  constexpr int kSignals = 128;  // above it, as shells count
+  if (elsewhere_ && end.code > kSignals && end.code < kSignals + NSIG) {
+    end.signal = std::exchange(end.code, 0) - kSignals;
   }
   return end;
 }

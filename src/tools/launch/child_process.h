@@ -16,6 +16,11 @@ struct ChildSpec {
   std::vector<std::string> arguments;              ///< without the program's own name
   std::map<std::string, std::string> environment;  ///< added to the launcher's
   std::vector<int> cores;                          ///< its affinity; empty: the launcher's
+  /// Of a process that starts another one elsewhere (ssh): what it reads first. From then on its
+  /// input carries a line for each signal ("TERM") and an empty one for each heartbeat, for the
+  /// other process; its end is SIGKILL. An exit code of 128 and a signal is the other's signal.
+  /// nullopt: the process has no input, and signals are its own.
+  std::optional<std::string> input = {};
 };
 
 /// How a process ended.
@@ -38,7 +43,8 @@ std::string signal_name(int signal);
 /// @throws Error  kNotFound, kPermissionDenied: it cannot be executed; quotes it.
 std::string find_program(const std::string& name);
 
-/// A process in a group of its own, without input, whose output comes through pipes. It and all of
+/// A process in a group of its own, without input (but see `ChildSpec::input`), whose output comes
+/// through pipes. It and all of
 /// its group are killed with the thread that started it.
 ///
 /// Threads: the one that made it. Cost: a fork.
@@ -56,8 +62,14 @@ class ChildProcess {
   int out() const { return out_; }        ///< its standard output, not blocking
   int err() const { return err_; }
 
-  /// To all of its group; nothing once it has ended.
-  void signal(int number) const;
+  /// To all of its group, or what it started elsewhere; nothing once it has ended.
+  void signal(int number);
+
+  /// Its standard input while more is to be written there, else -1: when it is writable, `write` writes.
+  int in() const { return unwritten_.empty() ? -1 : in_; }
+  void write();
+  /// An empty line on its input, if it has one and has taken all before it.
+  void send_heartbeat();
 
   /// If it has ended: kills what is left of its group, and says how. Its output can be read still.
   std::optional<ChildEnd> reap();
@@ -68,9 +80,12 @@ class ChildProcess {
   const OrphanReaper& guard_;
   pid_t pid_ = -1;
   int end_fd_ = -1;
+  int in_ = -1;
   int out_ = -1;
   int err_ = -1;
   bool reaped_ = false;
+  const bool elsewhere_;
+  std::string unwritten_;  // of its input
 };
 
 }  // namespace strata::tools

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/job_secret_environment.h"
@@ -18,6 +20,7 @@
 #include "tools/launch/launch_options.h"
 #include "tools/launch/local_cluster.h"
 #include "tools/launch/orphan_reaper.h"
+#include "tools/launch/remote_cluster.h"
 #include "tools/launch/supervisor.h"
 #include "tools/launch/task_output.h"
 
@@ -61,13 +64,14 @@ std::string certificates_for(const LaunchOptions& options) {
 }
 
 // With a secret of this run alone, unless the user has chosen one or none. It is handed over in the
-// environment, which other users cannot read.
+// environment, which other users cannot read. To other hosts it travels on ssh's input, and a
+// chosen one with it: this process's environment does not reach them, and its file need not.
 LaunchOptions with_secret(LaunchOptions options) {
-  const bool chosen = options.environment.contains("STRATA_JOB_SECRET_FILE") ||
-                      cluster::job_secret_from_environment().has_value();
-  if (options.secret && !chosen) {
-    options.environment["STRATA_JOB_SECRET"] = wire::JobSecret::random().reveal();
-  }
+  if (options.environment.contains("STRATA_JOB_SECRET_FILE")) return options;
+  auto secret = cluster::job_secret_from_environment();
+  if (secret && options.hosts.empty()) return options;
+  if (!secret && options.secret) secret = wire::JobSecret::random();
+  if (secret) options.environment["STRATA_JOB_SECRET"] = secret->reveal();
   return options;
 }
 
@@ -79,18 +83,34 @@ bool wants_colours() {
 int launch(const LaunchOptions& options) {
   const std::string certificates = certificates_for(options);
   const OrphanReaper guard(certificates);
-  const LocalCluster cluster(with_secret(options), certificates);
   if (options.tls) make_job_certificates(certificates, options.tasks(), {.job = "strata launch"});
+  std::optional<LocalCluster> here;  // holds its ports
+  std::vector<SupervisedTask> tasks;
+  if (options.hosts.empty()) {
+    tasks = here.emplace(with_secret(options), certificates).tasks();
+  } else {
+    tasks = RemoteCluster(with_secret(options), certificates).tasks();
+  }
   std::vector<std::string> names;
-  for (const SupervisedTask& task : cluster.tasks()) names.push_back(task.name);
+  for (const SupervisedTask& task : tasks) names.push_back(task.name);
   TaskOutput output(names, {.colours = wants_colours(), .log_folder = options.log_folder});
   ::signal(SIGPIPE, SIG_IGN);  // the supervisor distinguishes `| head` from errors
-  Supervisor supervisor(cluster.tasks(), options.supervisor, guard, output);
+  SupervisorOptions how = options.supervisor;
+  how.explain = explain_ssh;
+  Supervisor supervisor(std::move(tasks), how, guard, output);
   const PassSignals pass(supervisor);
   return supervisor.run();
 }
 
 int dry_run(const LaunchOptions& options) {
+  if (!options.hosts.empty()) {
+    for (const SupervisedTask& task : RemoteCluster(options).tasks()) {
+      std::cout << "# " << task.name << " on " << task.host << ": "
+                << LocalCluster::shell_line(task) << " with this on its input\n"
+                << *task.child.input;
+    }
+    return 0;
+  }
   const LocalCluster cluster(options, options.tls ? "DIR_OF_THE_RUN" : "");
   for (const SupervisedTask& task : cluster.tasks()) {
     std::cout << "# " << task.name << '\n' << LocalCluster::shell_line(task) << '\n';

@@ -6,14 +6,24 @@
 
 #include "strata/cluster/cluster_spec.h"
 #include "tools/launch/gpu_shares.h"
+#include "tools/launch/host_list.h"
 #include "tools/launch/supervisor.h"
 
 namespace strata::tools {
+
+/// How tasks are started on other hosts.
+struct RemoteOptions {
+  std::string ssh = "ssh";     ///< words for a shell: "ssh -p 2222 -i key"
+  std::string directory = {};  ///< where programs start; empty: where the launcher was, or home
+  int port = 0;                ///< of each host's first task; 0: one that is drawn
+};
 
 /// What `strata launch` was asked for.
 struct LaunchOptions {
   std::vector<std::string> command;  ///< the program and its arguments
   int workers = 0;                   ///< the chief among them
+  std::vector<Host> hosts = {};      ///< where they run; empty: here
+  RemoteOptions remote = {};         ///< of `hosts`
   bool chief = false;
   int ps = 0;
   bool evaluator = false;

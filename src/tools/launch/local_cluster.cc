@@ -7,7 +7,8 @@
 #include "core/join.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
-#include "strata/core/json.h"
+#include "tools/launch/tf_config.h"
+#include "tools/shell_quote.h"
 
 namespace strata::tools {
 namespace {
@@ -25,23 +26,6 @@ cluster::ClusterSpec make_spec(const std::vector<TaskId>& tasks, const PortReser
     if (listens(task)) jobs[task.job].push_back(str_cat("127.0.0.1:", ports[next++]));
   }
   return cluster::ClusterSpec(jobs);
-}
-
-std::string tf_config(const cluster::ClusterSpec& spec, const TaskId& task) {
-  return Json::object()
-      .set("cluster", spec.to_json())
-      .set("task", Json::object().set("type", task.job).set("index", task.index))
-      .dump();
-}
-
-// As a shell reads it back.
-std::string quoted(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
 }
 
 }  // namespace
@@ -90,13 +74,13 @@ LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_
 std::string LocalCluster::shell_line(const SupervisedTask& task) {
   std::string line;
   for (const auto& [name, value] : task.child.environment) {
-    line += str_cat(name, "=", quoted(value), " ");
+    line += str_cat(name, "=", shell_quoted(value), " ");
   }
   if (!task.child.cores.empty()) {
     line += str_cat("taskset --cpu-list ", join(task.child.cores, {}, ","), " ");
   }
-  line += quoted(task.child.program);
-  for (const std::string& argument : task.child.arguments) line += " " + quoted(argument);
+  line += shell_quoted(task.child.program);
+  for (const std::string& argument : task.child.arguments) line += " " + shell_quoted(argument);
   return line;
 }
 

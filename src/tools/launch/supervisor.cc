@@ -48,7 +48,10 @@ Supervisor::Supervisor(std::vector<SupervisedTask> tasks, const SupervisorOption
       buffer_(kReadAtOnce) {
   STRATA_CHECK(wake_ >= 0, kResourceExhausted,
                "[strata launch] got no file descriptor: ", std::strerror(errno));
-  for (SupervisedTask& task : tasks) tasks_.push_back({.spec = std::move(task)});
+  for (SupervisedTask& task : tasks) {
+    if (!task.host.empty()) heartbeat_ = Clock::now();
+    tasks_.push_back({.spec = std::move(task)});
+  }
 }
 
 Supervisor::~Supervisor() {
@@ -91,6 +94,7 @@ void Supervisor::run_once() {
   while (std::ranges::any_of(tasks_, [](const Task& task) { return task.child != nullptr; })) {
     wait();
     if (deadline_ && Clock::now() >= *deadline_) pass_deadline();
+    if (heartbeat_ && Clock::now() >= *heartbeat_) send_heartbeats();
   }
 }
 
@@ -104,7 +108,7 @@ void Supervisor::start(size_t index) {
 
 // Until something happens, or the deadline passes.
 void Supervisor::wait() {
-  enum class What { kEnd, kOut, kErr };
+  enum class What { kEnd, kIn, kOut, kErr };
   struct Source {
     size_t task;
     What what;
@@ -112,19 +116,24 @@ void Supervisor::wait() {
   std::vector<pollfd> fds = {{.fd = wake_, .events = POLLIN, .revents = 0}};
   std::vector<Source> sources = {{}};
   const auto watch = [&](int fd, Source source) {
-    fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    const short events = source.what == What::kIn ? POLLOUT : POLLIN;
+    fds.push_back({.fd = fd, .events = events, .revents = 0});
     sources.push_back(source);
   };
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const Task& task = tasks_[i];
     if (!task.child) continue;
+    if (task.child->in() >= 0) watch(task.child->in(), {i, What::kIn});
     if (task.out_open) watch(task.child->out(), {i, What::kOut});
     if (task.err_open) watch(task.child->err(), {i, What::kErr});
     watch(task.child->end_fd(), {i, What::kEnd});
   }
   int timeout_ms = -1;
-  if (deadline_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
+  const auto next = deadline_ && heartbeat_ ? std::min(*deadline_, *heartbeat_)
+                    : deadline_             ? deadline_
+                                            : heartbeat_;
+  if (next) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
     timeout_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 60'000));
   }
   if (::poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
@@ -132,6 +141,10 @@ void Supervisor::wait() {
   for (size_t i = 1; i < fds.size(); ++i) {
     if (fds[i].revents == 0) continue;
     const auto& [task, what] = sources[i];
+    if (what == What::kIn) {
+      tasks_[task].child->write();
+      continue;
+    }
     if (what != What::kEnd) {
       read(task, false);
       continue;
@@ -226,7 +239,12 @@ void Supervisor::pass_deadline() {
   deadline_.reset();
   const std::string names = names_of_running();
   if (phase_ == Phase::kKilled) {
-    output_.say(str_cat(names, " cannot be killed: the system holds it; leaving it behind"));
+    const std::string hosts = hosts_of_running();
+    output_.say(hosts.empty()
+                    ? str_cat(names, " cannot be killed: the system holds it; leaving it behind")
+                    : str_cat("no answer from ", hosts, ", where ", names,
+                              " ran; what still runs there ends by itself within ",
+                              seconds_text(options_.host_timeout)));
     for (Task& task : tasks_) task.child.reset();
     return;
   }
@@ -253,6 +271,24 @@ void Supervisor::end_all(Phase phase, int signal) {
   for (const Task& task : tasks_) {
     if (task.child) task.child->signal(signal);
   }
+}
+
+void Supervisor::send_heartbeats() {
+  constexpr int kHeartbeatsInTime = 4;
+  for (const Task& task : tasks_) {
+    if (task.child) task.child->send_heartbeat();
+  }
+  heartbeat_ = Clock::now() + options_.host_timeout / kHeartbeatsInTime;
+}
+
+std::string Supervisor::hosts_of_running() const {
+  std::string hosts;
+  for (const Task& task : tasks_) {
+    if (!task.child || task.spec.host.empty()) continue;
+    if (hosts.find(task.spec.host) != std::string::npos) continue;
+    hosts += str_cat(hosts.empty() ? "" : ", ", task.spec.host);
+  }
+  return hosts;
 }
 
 std::string Supervisor::names_of_running() const {
@@ -325,8 +361,10 @@ std::optional<std::string> Supervisor::may_restart(const Failure& failure) {
 
 void Supervisor::report() const {
   const Failure& first = cause();
-  std::string text = str_cat(tasks_[first.task].spec.name, " failed with ", first.end.to_string(),
-                             " after ", seconds_text(first.life));
+  const SupervisedTask& spec = tasks_[first.task].spec;
+  std::string text =
+      str_cat(spec.name, spec.host.empty() ? "" : " on " + spec.host, " failed with ",
+              first.end.to_string(), " after ", seconds_text(first.life));
   text += first.last_lines.empty() ? "; it printed nothing" : "; its last lines:";
   for (const std::string& line : first.last_lines) text += "\n    " + line;
   for (const Failure& other : failures_) {
@@ -334,6 +372,10 @@ void Supervisor::report() const {
     text += str_cat("\n  ", tasks_[other.task].spec.name, " failed as well, with ",
                     other.end.to_string());
     if (!other.last_lines.empty()) text += ": " + other.last_lines.back();
+  }
+  if (options_.explain != nullptr) {
+    const std::string hint = options_.explain(spec, first.end, first.last_lines);
+    if (!hint.empty()) text += "\n  " + hint;
   }
   output_.say(text);
 }

@@ -16,6 +16,8 @@ namespace strata::tools {
 struct SupervisedTask {
   std::string name;  ///< "worker:0"
   ChildSpec child;
+  /// Where it runs; empty: here. Elsewhere `child` is what starts it there.
+  std::string host = {};
   /// Serves or watches the others (ps, evaluator): it may have no end of its own.
   bool serves = false;
   /// The others end before it, and what a job leaves behind is its.
@@ -39,6 +41,12 @@ struct SupervisorOptions {
   std::chrono::milliseconds settle = std::chrono::milliseconds(200);
   /// And how long one may that the failed one's last words name: it is on its way to its end.
   std::chrono::milliseconds settle_named = std::chrono::seconds(2);
+  /// How long another host may hear nothing from here before it ends its tasks: it gets four
+  /// heartbeats in that time.
+  std::chrono::milliseconds host_timeout = std::chrono::seconds(20);
+  /// What a failure on another host may mean, from its last lines; empty: nothing is known.
+  std::string (*explain)(const SupervisedTask& task, const ChildEnd& end,
+                         const std::vector<std::string>& last_lines) = nullptr;
 };
 
 /// Runs processes as one: the first failure ends all, and in every case no process stays behind.
@@ -99,9 +107,11 @@ class Supervisor {
   void note_end(size_t task, const ChildEnd& end);
   void note_failure(Failure failure);
   void pass_deadline();
+  void send_heartbeats();
   void end_all(Phase phase, int signal);
 
   std::string names_of_running() const;
+  std::string hosts_of_running() const;
   bool others_ended(bool well) const;
   bool any_ended_well() const;
   bool preempted(const ChildEnd& end) const;
@@ -121,7 +131,8 @@ class Supervisor {
 
   Phase phase_ = Phase::kRunning;
   std::optional<Clock::time_point> deadline_;
-  std::vector<Failure> failures_;  // by themselves, in this start
+  std::optional<Clock::time_point> heartbeat_;  // the next one's time, if one has a host
+  std::vector<Failure> failures_;               // by themselves, in this start
   int restarts_ = 0;
   std::vector<char> buffer_;
 
