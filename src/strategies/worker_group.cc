@@ -131,25 +131,6 @@ int distinct_gpus(const std::vector<LogicalDevice>& devices) {
   return static_cast<int>(gpus.size());
 }
 
-/// Bytes as text.
-std::string to_hex(const std::string& bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char byte : bytes) {
-    text += kDigits[static_cast<unsigned char>(byte) >> 4];
-    text += kDigits[static_cast<unsigned char>(byte) & 15];
-  }
-  return text;
-}
-
-std::string from_hex(const std::string& text) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < text.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
-
 std::string why_no_nccl() {
   std::string why;
   collective::nccl::find(&why);
@@ -403,8 +384,8 @@ std::shared_ptr<collective::CardCommunicator> WorkerGroup::make_cards(
     const collective::Placement& placement, wire::Deadline deadline) {
   const auto common_id = [server = server_, is_first = communicator_->rank() == 0](
                              const std::string& key, wire::Deadline limit) {
-    if (is_first) server->set(key, to_hex(collective::nccl::NcclTransport::new_id()));
-    return from_hex(server->get(key, limit));
+    if (is_first) server->set(key, collective::nccl::NcclTransport::new_id());
+    return server->get(key, limit);
   };
   collective::CardCommunicator::Options options{.replicas = communicator_->replicas(),
                                                 .communication = communication_};
