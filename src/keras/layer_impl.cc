@@ -21,6 +21,7 @@
 #include "keras/default_name.h"
 #include "keras/penalties.h"
 #include "runtime/context.h"
+#include "runtime/variable_placement.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::keras {
@@ -83,6 +84,12 @@ Tensors stand_ins(const std::vector<Shape>& shapes, int64_t batch, int64_t other
     tensors.push_back(at::zeros(shape, at::TensorOptions().dtype(dtype).device(device)));
   }
   return tensors;
+}
+
+/// Where variables that are made now are read outside of `run`.
+at::Device device_of_new_variables() {
+  const ReplicaGroup& group = *strata::detail::current_context().group;
+  return group.placement().gradient_device(group).value_or(group.device(0).physical);
 }
 
 [[noreturn]] void misfit(const std::string& layer, size_t input, const std::string& expected,
@@ -186,7 +193,8 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs, const Json& optio
     built_ = false;  // should the call fail
     const at::NoGradGuard no_grad;
     const detail::CallContextGuard context({.decided = true});
-    call(stand_ins(inputs, 2, 2, dtype().compute_dtype(), at::kCPU), {.options = options});
+    call(stand_ins(inputs, 2, 2, dtype().compute_dtype(), device_of_new_variables()),
+         {.options = options});
     built_ = true;
   }
 }

@@ -94,7 +94,8 @@ TEST_F(GpuFunctionTest, ReplicasOnOneCardAndOnTwo) {
     strategy.verify_replicas(net.variables());
     return tensor::fingerprint(all);
   };
-  for (const Kind kind : {Kind::kMlp, Kind::kCnn, Kind::kSparseEmbedding}) {
+  // Not kCnn, whose BatchNormalization is synchronized.
+  for (const Kind kind : {Kind::kMlp, Kind::kSparseEmbedding}) {
     logical_gpus(2);
     EXPECT_EQ(run({0, 0}, kind, true), run({0, 0}, kind, false)) << parity::name_of(kind);
     logical_gpus(1);

@@ -47,9 +47,9 @@ void train(const std::function<void(const keras::Model&)>& compile,
 /// Its last run is on a stream that waits for nothing but the argument.
 void call_a_function_on_two_streams() {
   const c10::Device gpu(c10::kCUDA, 0);
-  const at::Tensor x = at::ones({8, 8}, gpu);
-  const auto step = function([](const at::Tensor& a) { return (a.mm(a) * 2).sum(); });
   try {
+    const at::Tensor x = at::ones({8, 8}, gpu);
+    const auto step = function([](const at::Tensor& a) { return (a.mm(a) * 2).sum(); });
     step(x);
     c10::Event made(c10::kCUDA);
     made.record(tensor::current_stream(gpu));

@@ -83,6 +83,7 @@ at::Tensor as_number(const at::Tensor& scalar) {
 /// What multiplies the sum of each loss, so that the optimizer's division by all rows makes it the
 /// mean.
 /// @param sums  Over all replicas: the rows, then what divides each loss.
+/// @return numbers on the CPU, or float64 on the GPU of `sums`, for which the host does not wait.
 Tensors loss_factors(const at::Tensor& sums, const std::vector<bool>& divides) {
   const auto divide = [divides](const std::vector<at::Tensor>& given) {
     std::vector<double> sum;
@@ -95,13 +96,14 @@ Tensors loss_factors(const at::Tensor& sums, const std::vector<bool>& divides) {
     }
     return factors;
   };
-  if (graph::records_for_elsewhere() || !sums.is_cpu()) {  // the host does not know them
+  if (graph::records_for_elsewhere() || !sums.is_cpu()) {
     Tensors factors;
     for (size_t i = 0; i < divides.size(); ++i) {
       const at::Tensor divisor =
           divides[i] ? sums[static_cast<int64_t>(i) + 1] : at::ones({}, sums.options());
-      factors.push_back(
-          as_number(at::where(divisor > 0, sums[0] / divisor, at::zeros({}, sums.options()))));
+      const at::Tensor factor =
+          at::where(divisor > 0, sums[0] / divisor, at::zeros({}, sums.options()));
+      factors.push_back(sums.is_cpu() ? as_number(factor) : factor);
     }
     return factors;
   }
@@ -286,13 +288,13 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
     for (const Part& part : parts) divides.push_back(part.output->loss.divides());
     const Tensors factors = loss_factors(all, divides);
     for (size_t i = 0; i < parts.size(); ++i) {
-      const at::Tensor value = parts[i].terms.sum * factors[i];
+      const at::Tensor& sum = parts[i].terms.sum;
+      const at::Tensor value = sum * (all.is_cpu() ? factors[i] : factors[i].to(sum.scalar_type()));
       // Values a row are as many on every replica.
       const bool none = parts[i].output->loss.reduction() == losses::Reduction::kNone;
       const double values = parts[i].terms.num_values;
       const at::Tensor seen =
-          none && values > 0 ? parts[i].terms.sum.detach() * (static_cast<double>(rows) / values)
-                             : value.detach();
+          none && values > 0 ? sum.detach() * (static_cast<double>(rows) / values) : value.detach();
       if (outputs_.size() > 1) loss.outputs.push_back(seen);
       add(loss.value, value * parts[i].output->weight);
       add(loss.reported, seen * parts[i].output->weight);

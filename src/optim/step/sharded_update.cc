@@ -8,6 +8,7 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -185,6 +186,8 @@ void ShardedUpdate::join() {
       at::Tensor view = host_[slot].view(static_cast<int64_t>(e));
       is_known_[slot][e] = is_whole(e) || has_all;
       if (is_whole(e)) view.copy_(copies_[0].of_entry[e][slot]);
+      // `slots()` is asked for before a checkpoint is restored, so it gives what there is.
+      if (!is_known_[slot][e]) view.fill_(std::numeric_limits<double>::quiet_NaN());
     }
     for (const Copy& copy : copies_) {
       for (const Block& block : copy.blocks) {
@@ -276,10 +279,7 @@ void ShardedUpdate::set_slot(size_t entry, int slot, const at::Tensor& value) {
   }
 }
 
-at::Tensor ShardedUpdate::slot(size_t entry, int slot) const {
-  check_known(entry, slot);
-  return slot_copies(entry, slot)[0];
-}
+at::Tensor ShardedUpdate::slot(size_t entry, int slot) const { return slot_copies(entry, slot)[0]; }
 
 std::vector<at::Tensor> ShardedUpdate::slot_copies(size_t entry, int slot) const {
   const auto index = static_cast<size_t>(slot);

@@ -50,8 +50,8 @@ class ShardedUpdate final : public UpdatePass {
   void update(const Step& step, int replica) override;
   void average(const Step& step, int replica) override;
   void reshape() override;
-  /// Of a sharded entry: any tensor of its shape; `put_into_gradients` begins to gather it.
-  /// @throws Error  kFailedPrecondition: as `cut`.
+  /// Of a sharded entry: any tensor of its shape; `put_into_gradients` begins to gather it. Elements that
+  /// are lost with the process that had them are NaN, until `set_slot` brings them.
   at::Tensor slot(size_t entry, int slot) const override;
   std::vector<at::Tensor> slot_copies(size_t entry, int slot) const override;
 
