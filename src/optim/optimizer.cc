@@ -145,18 +145,6 @@ void Optimizer::Impl::on_resize() {
   make_exchange();
 }
 
-/// With the same replicas: cards keep their parts of the state.
-void Optimizer::Impl::reconnected() {
-  settle();
-  reducer_.reset();
-  cards_.reset();
-  shared_ = false;
-  for (Part& part : parts_) {
-    if (part.sharded == nullptr) part.pass->reshape();
-  }
-  make_exchange();
-}
-
 void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_steps) {
   STRATA_CHECK(!dynamic_scale_, kInvalidArgument,
                "[loss_scale_optimizer] got an optimizer that scales the loss already");

@@ -58,7 +58,7 @@ class Optimizer::Impl : public RunObserver,
   }
   void on_run_end(int) override {}
   void on_resize() override;
-  void reconnected() override;
+  void reconnected() override { on_resize(); }
 
   Json shipped_options() const override;
   std::string why_not_shipped() const override;

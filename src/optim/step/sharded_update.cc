@@ -207,11 +207,11 @@ void ShardedUpdate::join() {
   shards_.reset();
 }
 
-/// Where the replicas stay, so does all that they have.
+/// After an error, too, where processes need not agree on how the state was cut.
 void ShardedUpdate::reshape() {
-  if (local_replicas() == replicas_) return;
   const at::NoGradGuard no_grad;
   join();
+  if (local_replicas() == replicas_) return;
   replicas_ = local_replicas();
   set_order(std::vector<size_t>(order_));
 }
