@@ -205,7 +205,8 @@ std::shared_ptr<RelaxedSizes> FunctionCore::Impl::relaxed_of(const Leaves& argum
   return relaxed.front().sizes;
 }
 
-/// A graph for the sizes of the call, without running the function. Null: there is none.
+/// Returns the relaxed graph instantiated for the sizes of this call, without running the function, or
+/// null if these sizes have to run as written.
 std::shared_ptr<Entry> FunctionCore::Impl::instantiated(
     const std::shared_ptr<RelaxedSizes>& relaxed, const Leaves& arguments) {
   auto instance = relaxed->instantiate(arguments);

@@ -121,8 +121,8 @@ std::string question(const c10::OperatorHandle& op, const Stack& arguments) {
   return out.str();
 }
 
-/// Where an operator puts what it makes: on the device that it is told, else where its tensors are. Numbers
-/// on the CPU go with tensors on a GPU.
+/// The device of an operator's results: its `device` argument if it is given, else the device of its tensor
+/// arguments, where a scalar tensor on the CPU may stand beside tensors on a GPU.
 c10::Device device_of_results(const c10::OperatorHandle& op, const Stack& arguments) {
   if (const auto device = device_argument(op.schema(), arguments)) return *device;
   for (const at::Tensor& tensor : tensors_of(arguments)) {

@@ -27,7 +27,8 @@ bool may_be_composition(const c10::OperatorHandle& op) {
          !op.hasKernelForDispatchKey(kernels::kReplicaKey);
 }
 
-/// An operator of its own on GPUs alone, which is called with none of theirs.
+/// Whether an operator that has a kernel of its own only on GPUs is called without GPU tensors, so that it
+/// is composed of other operators.
 bool is_composition_here(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   if (!may_be_composition(op)) return false;
   const auto given = static_cast<int64_t>(op.schema().arguments().size());

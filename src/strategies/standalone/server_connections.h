@@ -68,7 +68,6 @@ class ServerConnections {
   void ask_workers(const std::function<Request(size_t worker)>& request);
   /// @throws Error  what one refuses, which is why the others are lost; else the first loss.
   std::vector<Reply> replies_of_workers();
-  Reply reply_of(Server& server) const;
   /// For all elements that are on their way.
   void wait_for_transfers();
 
@@ -80,6 +79,7 @@ class ServerConnections {
   };
 
   static bool is_loss(ErrorCode code);
+  Reply reply_of(Server& server) const;
   void disconnect();
   std::vector<Server*> all_servers();
   std::vector<Reply> open(std::vector<Server>& servers, bool hold_parameters);
