@@ -51,10 +51,6 @@ class ActivationsTest : public testing::Test {
   ReplicaLike replica_;
 };
 
-double root_mean_square(const at::Tensor& got, const at::Tensor& want) {
-  return (got.to(at::kDouble) - want).square().mean().sqrt().item<double>();
-}
-
 TEST_F(ActivationsTest, AreAsNearToDoubleAsLibtorchs) {
   for (const NamedActivation& activation : kActivations) {
     const char* const name = activation.name;
@@ -69,10 +65,10 @@ TEST_F(ActivationsTest, AreAsNearToDoubleAsLibtorchs) {
       EXPECT_LT(largest_error(own.value, want.value), 3e-7);
       EXPECT_LT(largest_error(own.gradient, want.gradient), 5e-7);
       if (size < 1000) continue;
-      EXPECT_LE(root_mean_square(own.value, want.value),
-                1.1 * root_mean_square(libtorchs.value, want.value));
-      EXPECT_LE(root_mean_square(own.gradient, want.gradient),
-                1.1 * root_mean_square(libtorchs.gradient, want.gradient));
+      EXPECT_LE(root_mean_square_error(own.value, want.value),
+                1.1 * root_mean_square_error(libtorchs.value, want.value));
+      EXPECT_LE(root_mean_square_error(own.gradient, want.gradient),
+                1.1 * root_mean_square_error(libtorchs.gradient, want.gradient));
     }
   }
 }

@@ -30,6 +30,12 @@ inline double largest_error(const at::Tensor& got, const at::Tensor& want) {
   return (got.to(at::kDouble) - reference).abs().max().item<double>() / scale;
 }
 
+/// What to compare two kernels' accuracy by: over many numbers it depends on the kernel alone,
+/// while the largest error is one number's.
+inline double root_mean_square_error(const at::Tensor& got, const at::Tensor& want) {
+  return (got.to(at::kDouble) - want.to(at::kDouble)).square().mean().sqrt().item<double>();
+}
+
 /// Where a result is NaN or infinite: 0 if finite.
 inline at::Tensor kinds(const at::Tensor& t) {
   return t.isnan().to(at::kByte) + t.isposinf().to(at::kByte) * 2 + t.isneginf().to(at::kByte) * 3;

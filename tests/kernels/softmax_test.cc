@@ -40,7 +40,7 @@ TEST_F(SoftmaxTest, IsAsNearToDoubleAsLibtorchs) {
   for (const bool logarithm : {false, true}) {
     for (const int64_t columns : {1, 2, 10, 15, 33, 256, 1024, 1025, 30001}) {
       SCOPED_TRACE(testing::Message() << logarithm << " " << columns);
-      const int64_t rows = columns > 1000 ? 3 : 40;
+      const int64_t rows = std::max<int64_t>(40, 400'000 / columns);
       const at::Tensor x = torch::randn({rows, columns}) * 4;
       const at::Tensor dy = torch::randn({rows, columns});
       const auto own = softmax_of(logarithm, x, dy);
@@ -48,7 +48,8 @@ TEST_F(SoftmaxTest, IsAsNearToDoubleAsLibtorchs) {
       const auto want = softmax_of(logarithm, x.to(at::kDouble), dy.to(at::kDouble));
       const auto no_worse = [](const at::Tensor& got, const at::Tensor& other,
                                const at::Tensor& exact) {
-        EXPECT_LE(largest_error(got, exact), std::max(3e-7, 1.2 * largest_error(other, exact)));
+        EXPECT_LE(largest_error(got, exact), std::max(1e-6, 2 * largest_error(other, exact)));
+        EXPECT_LE(root_mean_square_error(got, exact), 1.25 * root_mean_square_error(other, exact));
       };
       no_worse(own.value, libtorchs.value, want.value);
       no_worse(own.gradient, libtorchs.gradient, want.gradient);
