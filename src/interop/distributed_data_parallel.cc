@@ -65,8 +65,8 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
         std::vector<std::string>{device_of(*module_)}, SharedSettings{},
         GpuRules{.share = options.share_gpus, .mixed_kinds = true});
     ReplicaGroupOptions group{.name = kName, .devices = workers_->devices()};
-    group.reduction = {.bytes_per_pack = options.communication_options.bytes_per_pack,
-                       .overlap = options.communication_options.overlap.value_or(true)};
+    group.reduction = reduction_options(kName, options.communication_options);
+    group.reduction.overlap = options.communication_options.overlap.value_or(true);
     group.timeout = options.communication_options.timeout;
     group.communicator = workers_->communicator();
     group.cards = workers_->cards();

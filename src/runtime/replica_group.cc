@@ -218,6 +218,18 @@ struct ReplicaGroup::Threads {
   alignas(64) std::atomic<int> running{0};
 };
 
+ReductionOptions reduction_options(std::string_view where,
+                                   const collective::CommunicationOptions& options) {
+  options.gradient_compression.check(str_cat("[", where, "] communication_options"));
+  ReductionOptions result{.bytes_per_pack = options.bytes_per_pack};
+  if (options.gradient_compression == collective::GradientCompression::kBFloat16) {
+    result.wire_dtype = c10::ScalarType::BFloat16;
+  } else if (options.gradient_compression == collective::GradientCompression::kFloat16) {
+    result.wire_dtype = c10::ScalarType::Half;
+  }
+  return result;
+}
+
 ReplicaGroup::ReplicaGroup(ReplicaGroupOptions options)
     : options_(resolve(std::move(options))),
       all_cpu_(std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu)),

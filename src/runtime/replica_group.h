@@ -1,11 +1,15 @@
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -14,6 +18,7 @@
 #include "collective/communicator.h"
 #include "collective/in_process/rendezvous.h"
 #include "core/mutex.h"
+#include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
 #include "strata/runtime/devices.h"
 #include "strata/runtime/replica_options.h"
@@ -40,10 +45,17 @@ struct ReductionOptions {
   int64_t bytes_per_pack = 0;
   /// Reduces gradients while backward still runs.
   bool overlap = false;
+  /// In which gradients of float32 and float64 travel; empty: in their own.
+  std::optional<c10::ScalarType> wire_dtype = {};
   /// Each process, or each card of all processes, keeps and updates its part of the optimizers' state,
   /// and then all gather the variables.
   bool shard_optimizer_state = false;
 };
+
+/// @param where  The owner of the options, for the error.
+/// @throws Error  kInvalidArgument: an unknown word for `gradient_compression`.
+ReductionOptions reduction_options(std::string_view where,
+                                   const collective::CommunicationOptions& options);
 
 /// The placement and resources of a strategy's replicas. Results depend on the number of devices
 /// and `seed` alone.

@@ -25,6 +25,7 @@ MirroredStrategy::Placed MirroredStrategy::Placed::make(const MirroredOptions& o
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.timeout;
   group.replicas = options.replicas;
+  group.reduction = reduction_options(group.name, options.communication_options);
   STRATA_CHECK(options.client != ClientMode::kStandalone || options.cross_device_ops == nullptr,
                kUnimplemented, "[", group.name,
                "] got cross_device_ops and client='standalone', whose servers sum in tree order; "
@@ -33,6 +34,10 @@ MirroredStrategy::Placed MirroredStrategy::Placed::make(const MirroredOptions& o
                kUnimplemented, "[", group.name,
                "] got shard_optimizer_state and cross_device_ops, which give all gradients to all "
                "replicas; leave one out");
+  STRATA_CHECK(!group.reduction.wire_dtype || options.cross_device_ops == nullptr, kUnimplemented,
+               "[", group.name, "] got gradient_compression='",
+               options.communication_options.gradient_compression,
+               "' and cross_device_ops, which sum gradients as they are; leave one out");
   STRATA_CHECK(options.client != ClientMode::kStandalone || !options.shard_optimizer_state,
                kUnimplemented, "[", group.name,
                "] got shard_optimizer_state and client='standalone', whose servers keep all slots; "
@@ -43,7 +48,6 @@ MirroredStrategy::Placed MirroredStrategy::Placed::make(const MirroredOptions& o
   group.devices = detail::find_devices(group.name, options.devices);
   if (options.cross_device_ops == nullptr) {
     group.cards = detail::cards_of_process(group.devices, options.communication_options);
-    group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
     group.reduction.shard_optimizer_state = options.shard_optimizer_state;
   }
   group.cross_device_ops =

@@ -79,7 +79,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.name = kStrategyName;
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.communication_options.timeout;
-  group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
+  group.reduction = reduction_options(group.name, options.communication_options);
   group.reduction.shard_optimizer_state = options.shard_optimizer_state;
   group.replicas = options.replicas;
 

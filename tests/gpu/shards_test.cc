@@ -108,6 +108,19 @@ TEST_F(GpuShardsTest, DoNotChangeABit) {
   for (const OptimizerCase& each : more_optimizer_cases()) expect_same_bits(each, Kind::kMlp);
 }
 
+TEST_F(GpuShardsTest, OfCompressedGradients) {
+  MirroredOptions compressed = options(false);
+  compressed.communication_options.gradient_compression = "FLOAT16";
+  for (const Kind kind : {Kind::kCnn, Kind::kSparseEmbedding}) {
+    const std::string expected = train(compressed, adam().make, kind);
+    EXPECT_NE(expected, train(options(false), adam().make, kind));
+    MirroredOptions sharded = compressed;
+    sharded.shard_optimizer_state = true;
+    sharded.communication_options.bytes_per_pack = 100;
+    EXPECT_EQ(train(sharded, adam().make, kind), expected);
+  }
+}
+
 TEST_F(GpuShardsTest, OfThreeReplicasOnACard) {
   MirroredOptions logical = options(false);
   logical.devices = test::logical_gpus(3);

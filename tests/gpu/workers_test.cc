@@ -62,6 +62,15 @@ TEST_P(GpuWorkersBitsTest, DoNotDependOnWhoHasWhichPartOfTheOptimizersState) {
   }
 }
 
+TEST_P(GpuWorkersBitsTest, OfCompressedGradientsDoNotDependOnWhereTheCardsAre) {
+  Environment compressed = {{"STRATA_TEST_COMPRESSION", "BFLOAT16"}};
+  const std::string expected = digest_of(GetParam(), 1, compressed);
+  EXPECT_NE(expected, digest_of(GetParam(), 1));
+  EXPECT_EQ(digest_of(GetParam(), 2, compressed), expected);
+  compressed["STRATA_TEST_SHARD"] = "1";
+  EXPECT_EQ(digest_of(GetParam(), 4, compressed), expected);
+}
+
 /// In float64, so that what differs is the order of sums, and not how kernels round.
 TEST_P(GpuWorkersBitsTest, AreNearAnyOrderAndTheCpus) {
   const test::TempFolder folder;

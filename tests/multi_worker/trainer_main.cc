@@ -10,7 +10,7 @@
 // after each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was
 // measured, "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks
 // wrote. STRATA_TEST_DEVICE=gpu: the replicas have a GPU each; STRATA_TEST_ANY_ORDER: their sums are added
-// in any order. STRATA_TEST_TIMEOUT_MS: of a collective. STRATA_TEST_DTYPE=float64: weights and
+// in any order; STRATA_TEST_COMPRESSION: `gradient_compression`. STRATA_TEST_TIMEOUT_MS: of a collective. STRATA_TEST_DTYPE=float64: weights and
 // arithmetic. STRATA_TEST_WEIGHTS=FILE: where it writes the weights, as float64.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -305,6 +305,9 @@ int main(int argc, char** argv) {
     }
     if (std::getenv("STRATA_TEST_ANY_ORDER") != nullptr) {
       options.communication_options.order = collective::Order::kAny;
+    }
+    if (const char* compression = std::getenv("STRATA_TEST_COMPRESSION")) {
+      options.communication_options.gradient_compression = compression;
     }
     options.shard_optimizer_state = std::getenv("STRATA_TEST_SHARD") != nullptr;
     options.elastic = argc > 4 && std::string(argv[4]) == "elastic";

@@ -1,7 +1,9 @@
 // However the replicas are spread over processes: the same bits. Here the processes are threads on
 // a network in memory; tests/multi_worker has real ones.
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,8 +18,10 @@
 #include "parity/models.h"
 #include "parity/noisy_net.h"
 #include "runtime/replica_group.h"
+#include "strata/optim/loss_scale_optimizer.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/tensor/fingerprint.h"
+#include "support/expect_error.h"
 #include "support/replicas.h"
 #include "support/thread_cluster.h"
 
@@ -189,6 +193,82 @@ TEST(MultiWorkerTest, OverlapDoesNotChangeABit) {
           << name_of(kind) << ", packs of " << pack;
     }
   }
+}
+
+MultiWorkerMirroredOptions compressed(const std::string& dtype) {
+  return {.communication_options = {.gradient_compression = dtype}};
+}
+
+TEST(MultiWorkerTest, CompressedGradientsHaveTheSameBitsHoweverReplicasAreSpread) {
+  const std::string uncompressed = one_process(adam(), Kind::kCnn);
+  for (const Kind kind : {Kind::kCnn, Kind::kSparseEmbedding}) {
+    for (const char* const dtype : {"BFLOAT16", "FLOAT16"}) {
+      SCOPED_TRACE(testing::Message() << name_of(kind) << ", " << dtype);
+      const std::string expected = workers({4, 4}, adam(), kind, compressed(dtype));
+      EXPECT_NE(expected, uncompressed);
+      EXPECT_EQ(workers({3, 3, 2}, adam(), kind, compressed(dtype)), expected);
+      MultiWorkerMirroredOptions other = compressed(dtype);
+      other.communication_options.implementation = "WIRE";
+      EXPECT_EQ(workers({2, 2, 2, 2}, adam(), kind, other), expected) << "messages";
+      other.shard_optimizer_state = true;
+      EXPECT_EQ(workers({3, 3, 2}, adam(), kind, other), expected) << "sharded";
+      other.shard_optimizer_state = false;
+      other.communication_options.overlap = true;
+      other.communication_options.bytes_per_pack = 100;
+      EXPECT_EQ(workers({3, 3, 2}, adam(), kind, other), expected) << "beside backward";
+    }
+  }
+}
+
+// w -= sum of replicas' c, each rounded, the sum rounded.
+TEST(MultiWorkerTest, CompressedGradientsAreRoundedOnEachReplicaAndSummedInFloats) {
+  const at::Tensor given = at::randn({3, 1000}, at::make_generator<at::CPUGeneratorImpl>(7));
+  for (const auto& [word, dtype] :
+       {std::pair{"BFLOAT16", at::kBFloat16}, std::pair{"FLOAT16", at::kHalf}}) {
+    const at::Tensor rounded = given.to(dtype).to(at::kFloat);
+    // In the order of the tree over replica ids.
+    const at::Tensor sum = ((rounded[0] + rounded[1]) + rounded[2]).to(dtype).to(at::kFloat);
+    ASSERT_FALSE(sum.equal(given.sum(0)));
+    const Training training = [&](Strategy& strategy) {
+      const auto weight = strategy.scope([] { return Variable(at::zeros({1000})); });
+      optimizers::SGD sgd({weight}, {.learning_rate = 1.0});
+      strategy.run([&] {
+        const int id = get_replica_context()->replica_id_in_sync_group();
+        sgd.minimize((weight.value() * given[id]).sum());
+      });
+      EXPECT_TRUE(weight.value().detach().equal(-sum)) << word;
+      return tensor::fingerprint({weight.value().detach()});
+    };
+    workers({2, 1}, training, compressed(word));
+    workers({1, 1, 1}, training, compressed(word));
+  }
+}
+
+// The sum of two gradients of 1, times the scale, is infinite as float16.
+TEST(MultiWorkerTest, TheLossScaleLearnsOfCompressedGradientsThatOverflow) {
+  const Training training = [](Strategy& strategy) {
+    const auto weight = strategy.scope([] { return Variable(at::ones({4})); });
+    optimizers::LossScaleOptimizer scaled(optimizers::SGD({weight}, {.learning_rate = 1.0}),
+                                          {.initial_scale = 64000});
+    strategy.run([&] { scaled.minimize(weight.value().sum()); });
+    EXPECT_TRUE(weight.value().detach().equal(at::ones({4})));
+    EXPECT_EQ(scaled.loss_scale(), 32000);
+    strategy.run([&] { scaled.minimize(weight.value().sum()); });
+    EXPECT_TRUE(weight.value().detach().equal(-at::ones({4}))) << weight.value();
+    return tensor::fingerprint({weight.value().detach()});
+  };
+  workers({1, 1}, training, compressed("FLOAT16"));
+}
+
+TEST(MultiWorkerTest, AnUnknownCompressionIsRefused) {
+  expect_error(
+      [] {
+        MirroredStrategy strategy(
+            {.communication_options = compressed("INT8").communication_options});
+      },
+      "[mirrored_strategy] communication_options: got gradient_compression='INT8'; expected "
+      "'NONE', "
+      "'BFLOAT16' or 'FLOAT16'");
 }
 
 TEST(MultiWorkerTest, SparseGradientsStaySparse) {

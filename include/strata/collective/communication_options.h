@@ -41,6 +41,13 @@ struct CommunicationImplementationWords {
 };
 using CommunicationImplementation = OneOf<CommunicationImplementationWords>;
 
+struct GradientCompressionWords {
+  enum Word { kNone, kBFloat16, kFloat16 };
+  static constexpr const char* kOption = "gradient_compression";
+  static constexpr const char* kWords[] = {"NONE", "BFLOAT16", "FLOAT16"};
+};
+using GradientCompression = OneOf<GradientCompressionWords>;
+
 /// Options of communication between the replicas of several processes.
 /// Source: tf.distribute.experimental.CommunicationOptions; `order` is an addition.
 struct CommunicationOptions {
@@ -65,6 +72,13 @@ struct CommunicationOptions {
   /// Reduces gradients while backward still runs. Default: true on several hosts; on one host the
   /// cores that would move them are busy.
   std::optional<bool> overlap = {};
+  /// "BFLOAT16" or "FLOAT16": each replica rounds its gradients of float32 and float64 variables to 16 bits,
+  /// the rounded ones are added in float32, and so is the update: gradients take half the bytes on the wire,
+  /// but for partial sums, which stay in float32. Not gradients of embeddings (sparse ones). float16
+  /// is the more exact, and infinite beyond 65504: LossScaleOptimizer then leaves the step out. Replicas of
+  /// one process on CPUs send nothing, and round nothing.
+  /// Source: bf16_compress_hook of torch.distributed.algorithms.ddp_comm_hooks.
+  GradientCompression gradient_compression = "NONE";
   /// Additional algorithms, the same in all processes: AUTO chooses from them, too, and
   /// `implementation` may name one. Each schedule is verified before it is used (`find_fault`).
   /// They use messages, as all algorithms.

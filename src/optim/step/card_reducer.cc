@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 #include <map>
@@ -50,6 +52,7 @@ CardReducer::CardReducer(std::string name, std::vector<Variable> variables, LayO
       finished_(communicator_->devices().size(), 1) {
   const size_t replicas = communicator_->devices().size();
   views_.assign(replicas, std::vector<at::Tensor>(variables_.size()));
+  targets_ = views_;
   given_.assign(replicas, std::vector<bool>(variables_.size(), false));
   for (size_t local = 0; local < replicas; ++local) {
     wait_for_communication(static_cast<int>(local));
@@ -132,12 +135,21 @@ void CardReducer::make_buckets(const std::vector<bool>& is_elsewhere) {
 /// Cuts a part from its beginning on, leaving out what is summed elsewhere.
 void CardReducer::add_buckets(size_t p, const std::vector<bool>& is_elsewhere) {
   const Part& part = parts_[p];
+  const tensor::Arena& arena = part.gradients[0];
+  const bool is_wide = arena.dtype() == at::kFloat || arena.dtype() == at::kDouble;
+  const auto wire_dtype = is_wide ? group_.options().reduction.wire_dtype : std::nullopt;
+  wire_.emplace_back(part.gradients.size());
   for (size_t local = 0; local < part.gradients.size(); ++local) {
+    if (wire_dtype) wire_[p][local] = at::zeros_like(part.gradients[local].flat(), *wire_dtype);
     for (size_t e = 0; e < part.variables.size(); ++e) {
-      views_[local][part.variables[e]] = part.gradients[local].view(static_cast<int64_t>(e));
+      const at::Tensor view = part.gradients[local].view(static_cast<int64_t>(e));
+      views_[local][part.variables[e]] = view;
+      targets_[local][part.variables[e]] =
+          wire_dtype ? wire_[p][local].as_strided(view.sizes(), view.strides(),
+                                                  arena.offset(static_cast<int64_t>(e)))
+                     : view;
     }
   }
-  const tensor::Arena& arena = part.gradients[0];
   const auto width = static_cast<int64_t>(c10::elementSize(arena.dtype()));
   const int64_t bytes = group_.options().reduction.bytes_per_pack;
   std::vector<size_t> run;
@@ -221,13 +233,13 @@ void CardReducer::copy_to_bucket(int local, size_t b) {
   std::vector<at::Tensor> targets;
   std::vector<at::Tensor> sources;
   for (size_t i = 0; i < share.gradients.size(); ++i) {
-    at::Tensor view = sum(buckets_[b].variables[i], local);
+    at::Tensor target = targets_[static_cast<size_t>(local)][buckets_[b].variables[i]];
     at::Tensor& gradient = share.gradients[i];
     if (!gradient.defined()) {
-      view.fill_(kSumIdentity);
+      target.fill_(kSumIdentity);
       continue;
     }
-    targets.push_back(std::move(view));
+    targets.push_back(std::move(target));
     sources.push_back(gradient.is_sparse() ? gradient.to_dense() : std::move(gradient));
   }
   if (!targets.empty()) at::_foreach_copy_(targets, sources, /*non_blocking=*/true);
@@ -254,8 +266,9 @@ void CardReducer::enqueue_sum(size_t b) {
   std::vector<at::Tensor> values;
   for (size_t local = 0; local < shares_.size(); ++local) {
     shares_[local][b].copied.block(StreamWait::kSumForGradients, communicator_->streams()[local]);
-    values.push_back(parts_[bucket.part].gradients[local].flat().narrow(0, bucket.begin,
-                                                                        bucket.end - bucket.begin));
+    const at::Tensor& wire = wire_[bucket.part][local];
+    const at::Tensor memory = wire.defined() ? wire : parts_[bucket.part].gradients[local].flat();
+    values.push_back(memory.narrow(0, bucket.begin, bucket.end - bucket.begin));
   }
   const std::string name =
       str_cat("gradients of ", name_, ", bucket ", b + 1, " of ", buckets_.size());
@@ -264,8 +277,26 @@ void CardReducer::enqueue_sum(size_t b) {
   } else {
     communicator_->all_reduce(values, ReduceOp::kSum, name);
   }
+  if (wire_[bucket.part][0].defined()) widen(bucket, values);
   for (size_t local = 0; local < summed_.size(); ++local) {
     summed_[local].record(communicator_->streams()[local]);
+  }
+}
+
+void CardReducer::widen(const Bucket& bucket, const std::vector<at::Tensor>& travelled) const {
+  const at::NoGradGuard no_grad;
+  const Part& part = parts_[bucket.part];
+  for (size_t local = 0; local < travelled.size(); ++local) {
+    const c10::StreamGuard guard(communicator_->streams()[local]);
+    collective::Range range{.begin = 0, .end = bucket.end - bucket.begin};
+    if (part.scatter) {  // the rest is no sum
+      const CardShards shards{.buckets = {range}, .num_replicas = communicator_->num_replicas()};
+      range = shards.part(0, group_.replica_id(static_cast<int>(local)));
+    }
+    part.gradients[local]
+        .flat()
+        .narrow(0, bucket.begin + range.begin, range.size())
+        .copy_(travelled[local].narrow(0, range.begin, range.size()), /*non_blocking=*/true);
   }
 }
 

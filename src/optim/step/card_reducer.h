@@ -22,7 +22,8 @@ namespace strata::optimizers {
 
 /// Sums the gradients of replicas that have a GPU each, on the cards, while backward still runs.
 ///
-/// A bucket is a run of neighbouring tensors in flat memory of gradients. As soon as a replica's
+/// A bucket is a run of neighbouring tensors in flat memory of gradients (with `gradient_compression`, in
+/// memory of 16-bit numbers that is laid out alike). As soon as a replica's
 /// backward has made all of a bucket's, they are copied there by one kernel; when all replicas of the
 /// process have, the bucket's sum is enqueued on the communication streams, in the order of the
 /// buckets. The update waits, on the card, for the sums. The host waits for nothing.
@@ -110,6 +111,8 @@ class CardReducer {
   void copy_to_bucket(int local, size_t bucket);
   void sum_what_is_complete() STRATA_REQUIRES(mutex_);
   void enqueue_sum(size_t bucket);
+  /// From what has travelled to the memory of gradients; on the communication streams.
+  void widen(const Bucket& bucket, const std::vector<at::Tensor>& travelled) const;
   void reset(int local);
   void wait_for_communication(int local) const;
 
@@ -121,7 +124,11 @@ class CardReducer {
   std::vector<size_t> order_;  // of the first replica's gradients, in the first step
   std::vector<Part> parts_;    // from then on
   std::vector<Home> home_;     // by variable
+  std::vector<std::vector<at::Tensor>> wire_;  // by part, local replica: laid out as its gradients,
+      // in another dtype; undefined: they travel themselves
   std::vector<std::vector<at::Tensor>> views_;  // by local replica, variable
+  std::vector<std::vector<at::Tensor>>
+      targets_;  // likewise: what backward's gradients are copied to
   bool made_ = false;
   std::vector<Bucket> buckets_;              // in the order in which they are summed
   std::vector<std::vector<Share>> shares_;   // by local replica, bucket

@@ -149,7 +149,7 @@ GradientReducer::Result GradientReducer::reduce(const std::vector<Part>& parts) 
         metadata.kinds, [&](const auto& kinds) { return kinds[i] != Kind::kNone; });
     const Memory& memory = memory_of(buckets_[slots_[i]->bucket]);
     GradientSum sum{.used = used};
-    if (memory.all.empty()) sum.dense = {memory.local[0].views[slots_[i]->view]};
+    if (memory.all.empty()) sum.dense = {sum_of(memory).views[slots_[i]->view]};
     for (const Values& values : memory.all) sum.dense.push_back(values.views[slots_[i]->view]);
     for (size_t local = 0; local < parts.size() && !skipped(i).empty(); ++local) {
       const at::Tensor& gradient = (*parts[local].gradients)[i];
@@ -199,12 +199,12 @@ void GradientReducer::reduce_bucket(size_t bucket, std::stop_token stop,
                                         .stop = std::move(stop)};
   if (buckets_[bucket].part == 0 || options_.whole_sums) {
     group_.communicator()->all_reduce(values, values[0], ReduceOp::kSum, call);
+    if (memory.sum.flat.defined()) at::Tensor(memory.sum.flat).copy_(values[0]);
     return;
   }
-  at::Tensor owned_range = owned_part(buckets_[bucket], values[0]);
-  at::Tensor sums = at::empty_like(owned_range);
+  at::Tensor sums = at::empty_like(owned_part(buckets_[bucket], values[0]));
   group_.communicator()->reduce_scatter(values, sums, ReduceOp::kSum, call);
-  owned_range.copy_(sums);
+  owned_part(buckets_[bucket], sum_of(memory).flat).copy_(sums);
 }
 
 void GradientReducer::reduce_in_order(const std::stop_token& stop) {
@@ -248,7 +248,7 @@ void GradientReducer::wait_until_reduced() {
 /// How this process's caller adds; all have to do it alike. 0: not at all.
 uint8_t GradientReducer::reduction_mode() const {
   if (options_.add == ReduceSite::kReducer || !group_.communicator()->shares_memory() ||
-      group_.options().reduction.overlap) {
+      group_.options().reduction.overlap || group_.options().reduction.wire_dtype) {
     return 0;
   }
   if (!group_.placement().may_share_storage(group_)) return 1;
@@ -311,6 +311,11 @@ int64_t GradientReducer::pack_bytes(const std::vector<int64_t>& sizes) const {
   return std::clamp(total / 16, int64_t{256} << 10, int64_t{25} << 20);
 }
 
+at::ScalarType GradientReducer::wire_dtype(at::ScalarType dtype) const {
+  const bool floats = dtype == at::kFloat || dtype == at::kDouble;
+  return floats ? group_.options().reduction.wire_dtype.value_or(dtype) : dtype;
+}
+
 void GradientReducer::make_buckets(const StepMetadata& metadata) {
   slots_.resize(variables_.size());
   std::map<at::ScalarType, std::vector<size_t>> by_dtype;
@@ -340,14 +345,15 @@ GradientReducer::Bucket GradientReducer::make_bucket(at::ScalarType dtype,
                                                      bool by_callers) const {
   collective::Communicator& communicator = *group_.communicator();
   const collective::Placement& placement = communicator.placement();
+  const at::ScalarType wire = wire_dtype(dtype);
   int64_t elements = 0;
-  for (const size_t i : variables) elements += padded(variables_[i].numel(), dtype);
+  for (const size_t i : variables) elements += padded(variables_[i].numel(), wire);
   const bool floats = dtype == at::kFloat || dtype == at::kDouble;
   by_callers = by_callers && floats;
   int64_t part = 0;
   if (options_.shard && floats && !by_callers) {
     const int64_t ranks = placement.num_ranks();
-    part = padded((elements + ranks - 1) / ranks, dtype);
+    part = padded((elements + ranks - 1) / ranks, wire);
     elements = part * ranks;
   }
   // As much on every rank, although some have fewer replicas.
@@ -358,7 +364,7 @@ GradientReducer::Bucket GradientReducer::make_bucket(at::ScalarType dtype,
     for (const size_t i : variables) {
       const at::Tensor& like = variables_[i].on_replica(0);
       values.views.push_back(values.flat.as_strided(like.sizes(), like.strides(), offset));
-      offset += padded(like.numel(), dtype);
+      offset += padded(like.numel(), wire);
     }
     return values;
   };
@@ -379,10 +385,11 @@ GradientReducer::Bucket GradientReducer::make_bucket(at::ScalarType dtype,
         memory.local.push_back(memory.all[static_cast<size_t>(id)]);
       }
     } else {
-      const at::Tensor owned_range = communicator.buffer(elements_a_rank, dtype);
+      const at::Tensor own = communicator.buffer(elements_a_rank, wire);
       for (int local = 0; local < group_.num_local_replicas(); ++local) {
-        memory.local.push_back(values_at(owned_range, local));
+        memory.local.push_back(values_at(own, local));
       }
+      if (wire != dtype) memory.sum = values_at(at::empty({elements}, dtype), 0);
     }
     buffers.push_back(std::move(memory));
   }

@@ -126,6 +126,7 @@ class GradientReducer {
     std::vector<Values>
         local;                // one a replica of this process; added here, the first takes the sum
     std::vector<Values> all;  // by replica id; empty if added here
+    Values sum;  // in the variables' dtype; without elements: the first of `local` has it
   };
   struct Bucket {
     std::vector<size_t> variables;
@@ -145,6 +146,12 @@ class GradientReducer {
   void make_buckets(const StepMetadata& metadata);
   Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables, bool by_callers) const;
   int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
+  /// In which gradients of variables of this dtype travel.
+  at::ScalarType wire_dtype(at::ScalarType dtype) const;
+  /// Where the sums of a bucket are that is added here.
+  static const Values& sum_of(const Memory& memory) {
+    return memory.sum.flat.defined() ? memory.sum : memory.local[0];
+  }
   const std::vector<collective::Range>& skipped(size_t variable) const {
     static const std::vector<collective::Range> none;
     return skipped_.empty() ? none : skipped_[variable];

@@ -18,7 +18,7 @@ collective::Range GradientReducer::owned_range(size_t variable) const {
   const int64_t elements = variables_[variable].numel();
   if (!shards(variable)) return {.begin = 0, .end = elements};
   const Bucket& bucket = bucket_of(variable);
-  const Values& memory = bucket.buffers[0].local[0];
+  const Values& memory = sum_of(bucket.buffers[0]);
   // Counted from the variable's first element.
   const int64_t first = owned_part(bucket, memory.flat).storage_offset() -
                         memory.views[slots_[variable]->view].storage_offset();
@@ -31,7 +31,7 @@ void GradientReducer::all_gather_owned(const std::vector<std::vector<at::Tensor>
   for (Bucket& bucket : buckets_) {
     if (bucket.part == 0) continue;
     // The sums were used up: their memory takes the values on their way.
-    const Values& memory = memory_of(bucket).local[0];
+    const Values& memory = sum_of(memory_of(bucket));
     const auto for_each = [&](const auto& copy) {
       for (size_t view = 0; view < bucket.variables.size(); ++view) {
         const size_t variable = bucket.variables[view];

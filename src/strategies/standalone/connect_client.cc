@@ -26,6 +26,9 @@ std::shared_ptr<StandaloneClient> connect_client(ReplicaGroupOptions& group,
   STRATA_CHECK(!parameters || !options.parameter_servers.empty(), kInvalidArgument, "[", group.name,
                "] got no parameter_servers and client='standalone'; expected \"HOST:PORT\" of "
                "each `strata server` that is to hold variables");
+  STRATA_CHECK(!group.reduction.wire_dtype, kUnimplemented, "[", group.name,
+               "] got gradient_compression and client='standalone', whose servers sum gradients in "
+               "their own dtypes; leave it out");
   const bool apart = parameters.has_value();
   const Bits& bits = group.replicas.bits;
   STRATA_CHECK(bits == Bits::kNative, kUnimplemented, "[", group.name, "] got bits='", bits.word(),
