@@ -29,7 +29,7 @@ Description-Content-Type: text/markdown
 C++ headers, `libstrata.so`, a CMake package, a pkg-config file and the command `strata`, under the prefix of the
 environment. libtorch is not part of it: `strata engine` finds or downloads the version that it was built with.
 
-It links these Debian packages: {packages}.
+It links these Debian packages: {packages}; for `s3://` and `gs://` it opens libcurl4's library.
 """
 PACKAGES = "libssl3 libucx0 libopenmpi3 zlib1g libjpeg62-turbo libpng16-16 libhdf5-103-1 libhdf5-hl-100 libzip4"
 

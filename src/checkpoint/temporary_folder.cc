@@ -35,7 +35,6 @@ void recover(const FileSystem& files, const std::string& folder, const std::stri
 }
 
 // Another process may remove the same.
-
 void remove_if_there(const FileSystem& files, const std::string& path) {
   try {
     files.remove(path);
@@ -81,6 +80,7 @@ void remove_folder(const FileSystem& files, const std::string& folder) {
 }
 
 void discard_checkpoint(const FileSystem& files, const std::string& folder) {
+  if (!files.renames_folders()) return remove_folder(files, folder);
   const auto [parent, name] = split_path(folder);
   const PathLock lock = files.try_lock(folder);  // whether or not: two may remove it at once
   const std::string trash = join_path(parent, make_scratch_name(ScratchKind::kTrash, name));

@@ -22,7 +22,7 @@ void clean_up(const FileSystem& files, const std::string& folder);
 /// the same at once.
 void remove_folder(const FileSystem& files, const std::string& folder);
 
-/// Moves `folder` aside in one step, then removes it. @throws as FileSystem.
+/// Moves `folder` aside in one step, where the file system can, then removes it. @throws as FileSystem.
 void discard_checkpoint(const FileSystem& files, const std::string& folder);
 
 }  // namespace strata::checkpoint

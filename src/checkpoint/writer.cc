@@ -7,6 +7,7 @@
 
 #include "checkpoint/temporary_folder.h"
 #include "core/atomic_file.h"
+#include "core/random_hex.h"
 #include "core/sha256.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
@@ -17,6 +18,7 @@ namespace {
 // Hashed while still in the cache, then handed to the kernel in one call.
 constexpr size_t kBlock = size_t{1} << 20;
 constexpr size_t kWorthAThread = size_t{8} << 20;
+constexpr std::string_view kShardEnding = ".safetensors";
 
 /// Appends in blocks, and hashes what it appends.
 class HashingFile {
@@ -104,7 +106,7 @@ void check_replaceable(const FileSystem& files, const std::string& path) {
   STRATA_CHECK(info->is_folder, kAlreadyExists, "[checkpoint] write: ", path,
                " is a file; expected a new name, or a checkpoint to replace");
   for (const std::string& name : files.list(path)) {
-    STRATA_CHECK(name == kManifestFile || name.ends_with(".safetensors"), kAlreadyExists,
+    STRATA_CHECK(name == kManifestFile || name.ends_with(kShardEnding), kAlreadyExists,
                  "[checkpoint] write: ", path, " holds '", name,
                  "', which is no part of a checkpoint; expected a new name, or a checkpoint to "
                  "replace");
@@ -169,6 +171,39 @@ void commit(const FileSystem& files, const std::string& folder, const std::strin
   quietly([&] { remove_folder(files, old); });
 }
 
+namespace {
+
+/// Those that the manifest of `path` does not name: of the checkpoint that was there, or of a process that died.
+void remove_other_shards(const FileSystem& files, const std::string& path,
+                         const Manifest& manifest) {
+  for (const std::string& name : files.list(path)) {
+    const bool is_named = std::ranges::any_of(
+        manifest.shards, [&](const ManifestShard& shard) { return shard.file == name; });
+    if (name.ends_with(kShardEnding) && !is_named) files.remove(join_path(path, name));
+  }
+}
+
+void write_in_place(const FileSystem& files, const std::string& path, Snapshot& snapshot) {
+  const std::string unique = "-" + strata::detail::random_hex(8);
+  std::vector<ManifestShard>& shards = snapshot.manifest.shards;
+  for (ManifestShard& shard : shards) {
+    shard.file.insert(shard.file.size() - kShardEnding.size(), unique);
+  }
+  try {
+    write_shards(files, path, snapshot);
+  } catch (...) {
+    for (const ManifestShard& shard : shards) {
+      quietly([&] { files.remove(join_path(path, shard.file)); });
+    }
+    throw;
+  }
+  // If this fails the manifest may be there nevertheless, so that the shards stay.
+  write_text(files, join_path(path, kManifestFile), write_manifest(snapshot.manifest));
+  quietly([&] { remove_other_shards(files, path, snapshot.manifest); });
+}
+
+}  // namespace
+
 void write_checkpoint(const std::string& path, Snapshot& snapshot) {
   const FileSystem& files = file_system_of(path);
   const auto [parent, name] = split_path(path);
@@ -176,6 +211,7 @@ void write_checkpoint(const std::string& path, Snapshot& snapshot) {
                "'; expected the path of a folder to make");
   check_replaceable(files, path);
   make_durable_folders(files, parent);
+  if (!files.renames_folders()) return write_in_place(files, path, snapshot);
   // Locked until it has its name: the same folder under another one.
   const Scratch scratch =
       make_scratch(files, parent, name, [&](const std::string& made) { files.make_folders(made); });

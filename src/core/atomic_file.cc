@@ -29,6 +29,14 @@ void remove_abandoned(const FileSystem& files, const std::string& folder, const 
   }
 }
 
+/// Where files are atomic by themselves.
+void write_at_once(const FileSystem& files, const std::string& path,
+                   const std::function<void(WritableFile&)>& write) {
+  const std::unique_ptr<WritableFile> file = files.create(path);
+  write(*file);
+  file->close();
+}
+
 void fill(const FileSystem& files, const std::string& path, const std::string& temporary,
           WritableFile& file, const std::function<void(WritableFile&)>& write) {
   try {
@@ -68,6 +76,7 @@ void name_instead_of(const std::string& temporary, const std::string& path,
 
 void write_atomically(const std::string& path, const std::function<void(WritableFile&)>& write) {
   const FileSystem& files = file_system_of(path);
+  if (!files.renames_folders()) return write_at_once(files, path, write);
   const auto [folder, name] = split_path(path);
   remove_abandoned(files, folder, name);
   std::string temporary;
@@ -89,6 +98,7 @@ void write_atomically(const std::string& path, const std::function<void(Writable
 void write_atomically(const std::string& path, const std::string& temporary,
                       const std::function<void(WritableFile&)>& write) {
   const FileSystem& files = file_system_of(path);
+  if (!files.renames_folders()) return write_at_once(files, path, write);
   name_instead_of(temporary, path,
                   [&] { fill(files, path, temporary, *files.create(temporary), write); });
 }

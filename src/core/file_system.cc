@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/mutex.h"
+#include "core/object_store/object_file_system.h"
 #include "strata/core/error.h"
 
 namespace strata {
@@ -30,13 +31,19 @@ const FileSystem& file_system_of(std::string_view path) {
   const MutexLock lock(all.mutex);
   const auto found = all.by_scheme.find(path.substr(0, end));
   if (found != all.by_scheme.end()) return *found->second;
-  std::string known;
-  for (const auto& [scheme, unused] : all.by_scheme) known += str_cat(scheme, "://, ");
+  const std::string scheme(path.substr(0, end));
+  if (object_store::is_scheme(scheme)) {
+    auto made = object_store::make_file_system(scheme);
+    return *(all.by_scheme[scheme] = std::move(made));
+  }
+  std::string known = "s3://, gs://";
+  for (const auto& [each, unused] : all.by_scheme) {
+    if (!object_store::is_scheme(each)) known += str_cat(", ", each, "://");
+  }
   throw Error(
       ErrorCode::kUnimplemented,
-      str_cat("[core] file_system_of: got \"", path, "\"; expected a path of the disk, or ",
-              known.empty() ? "one of a registered file system (none is registered)" : known,
-              "; call register_file_system first"));
+      str_cat("[core] file_system_of: got \"", path, "\"; expected a path of the disk, or one of ",
+              known, "; call register_file_system first for others"));
 }
 
 void register_file_system(const std::string& scheme,

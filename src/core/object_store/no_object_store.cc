@@ -1,0 +1,17 @@
+#include "core/object_store/object_file_system.h"
+#include "strata/core/error.h"
+
+namespace strata::object_store {
+
+bool is_scheme(std::string_view scheme) { return scheme == "s3" || scheme == "gs"; }
+
+const char* variable_of_process(const char*) { return nullptr; }
+
+std::unique_ptr<const FileSystem> make_file_system(const std::string& scheme, const Environment&) {
+  throw Error(ErrorCode::kUnimplemented,
+              str_cat("[core] ", scheme,
+                      "://: this strata was built without libcurl; install it (Debian: "
+                      "libcurl4-openssl-dev) and build again"));
+}
+
+}  // namespace strata::object_store
