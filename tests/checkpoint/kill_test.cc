@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "object_store/store_server.h"
 #include "support/killed_program.h"
 #include "support/temp_folder.h"
 
@@ -110,6 +112,81 @@ TEST(KillTest, EveryOperationOfASave) {
   }
   EXPECT_GE(killed, 8);
 }
+
+struct StoreCase {
+  const char* name;
+  test::StoreMaker maker;
+  std::string folder;
+  std::vector<std::string> options;
+  std::vector<std::pair<const char*, std::string>> variables;
+  const char* endpoint;  // the variable that names it
+};
+
+class StoreKillTest : public testing::TestWithParam<StoreCase> {};
+
+// The folder is in an object store that spoils one of twenty requests.
+TEST_P(StoreKillTest, EndsWithTheBitsOfARunThatNobodyDisturbed) {
+  const StoreCase& of = GetParam();
+  if (of.maker == test::StoreMaker::kMoto && test::StoreServer::python_of_moto().empty()) {
+    GTEST_SKIP() << test::StoreServer::kNoMoto;
+  }
+  std::vector<std::string> options = {"--faults", "5", "--silence", "3"};
+  options.insert(options.end(), of.options.begin(), of.options.end());
+  test::StoreServer server(options, of.maker);
+  std::vector<std::unique_ptr<test::VariableGuard>> variables;
+  const auto set = [&](const char* name, const std::string& value) {
+    variables.push_back(std::make_unique<test::VariableGuard>(name, value));
+  };
+  set(of.endpoint, server.endpoint());
+  set("STRATA_STORE_STALL_S", "1");
+  for (const auto& [name, value] : of.variables) set(name, value);
+  const int wanted = from_environment("STRATA_SOAK_KILLS", 4);
+  std::mt19937 random(static_cast<unsigned>(from_environment("STRATA_SOAK_SEED", 1)));
+  int kills = 0, runs = 0;
+  long resumed_from = 0;
+  while (kills < wanted || runs == 0) {
+    const std::string folder = of.folder + "/run" + std::to_string(runs++);
+    for (int here = 0;;) {
+      std::optional<int> after_ms;
+      if (kills < wanted && here < 6) after_ms = static_cast<int>(random() % 1000);
+      const Outcome outcome =
+          run_trainer({folder, "--asynchronous", std::to_string(random() % 2)}, after_ms);
+      resumed_from += outcome.first_step();
+      if (outcome.signal == SIGKILL) {
+        ++kills;
+        ++here;
+        continue;
+      }
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+      ASSERT_EQ(outcome.sha256(), undisturbed());
+      break;
+    }
+  }
+  EXPECT_GT(resumed_from, 0);
+  std::printf("%d kills in %d runs; %s\n", kills, runs, server.stop().c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , StoreKillTest,
+    testing::Values(StoreCase{"s3",
+                              test::StoreMaker::kOurs,
+                              "s3://bucket/a folder",
+                              {"--key", "id", "--secret", "s"},
+                              {{"AWS_ACCESS_KEY_ID", "id"}, {"AWS_SECRET_ACCESS_KEY", "s"}},
+                              "AWS_ENDPOINT_URL"},
+                    StoreCase{"gs",
+                              test::StoreMaker::kOurs,
+                              "gs://bucket/folder",
+                              {"--token", "t"},
+                              {{"GOOGLE_OAUTH_ACCESS_TOKEN", "t"}},
+                              "STORAGE_EMULATOR_HOST"},
+                    StoreCase{"moto",
+                              test::StoreMaker::kMoto,
+                              "s3://bucket/folder",
+                              {},
+                              {{"AWS_ACCESS_KEY_ID", "id"}, {"AWS_SECRET_ACCESS_KEY", "s"}},
+                              "AWS_ENDPOINT_URL"}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(KillTest, OneDeviceAndMirroredStrategiesTakeOver) {
   const auto with = [](const std::string& folder, const std::string& strategy,

@@ -13,13 +13,21 @@
 
 namespace strata::test {
 
-/// A server of objects for as long as this lives: fake_store.py with these options, or, where a program takes the port that
-/// it is to listen on and prints "port N", that.
+/// Who wrote a server.
+enum class StoreMaker {
+  kOurs,  ///< fake_store.py, which checks signatures.
+  kMoto,  ///< moto_store.py, by the Python that STRATA_MOTO_PYTHON names.
+};
+
+/// A server of objects with these options (fake_store.py --help) for as long as this lives.
 class StoreServer {
  public:
   explicit StoreServer(const std::vector<std::string>& options = {},
-                       std::vector<std::string> command = {
-                           "python3", source_path("tests/object_store/fake_store.py")}) {
+                       StoreMaker maker = StoreMaker::kOurs) {
+    std::vector<std::string> command = {"python3", source_path("tests/object_store/fake_store.py")};
+    if (maker == StoreMaker::kMoto) {
+      command = {python_of_moto(), source_path("tests/object_store/moto_store.py")};
+    }
     command.insert(command.end(), options.begin(), options.end());
     int in[2] = {}, out[2] = {};
     if (::pipe(in) != 0 || ::pipe(out) != 0) throw std::runtime_error("no pipes");
@@ -48,6 +56,14 @@ class StoreServer {
   ~StoreServer() { stop(); }
 
   const std::string& endpoint() const { return endpoint_; }
+
+  /// Empty: there is none.
+  static std::string python_of_moto() {
+    const char* const named = std::getenv("STRATA_MOTO_PYTHON");  // NOLINT(concurrency-mt-unsafe)
+    return named == nullptr ? "" : named;
+  }
+  static constexpr const char* kNoMoto =
+      "needs moto: pip install 'moto[server]', and STRATA_MOTO_PYTHON, the path of that python";
 
   /// What it prints at its end: "requests 12 spoilt 1".
   std::string stop() {

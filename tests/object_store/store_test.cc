@@ -1,5 +1,5 @@
 // Object stores as file systems, against a server of our own that checks signatures and tokens and spoils requests, and
-// against another's: STRATA_S3_SERVER names a program that takes a port and buckets (docs/object_stores.md).
+// against moto, which others wrote.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,6 +68,7 @@ struct Kind {
   std::string scheme;
   std::vector<std::string> options;
   std::function<Variables(const std::string& endpoint)> variables;
+  test::StoreMaker maker = test::StoreMaker::kOurs;
 };
 
 std::vector<Kind> kinds() {
@@ -92,7 +93,11 @@ std::vector<Kind> kinds() {
   Kind faulty = all[0];
   faulty.name = "s3_with_faults";
   faulty.options.insert(faulty.options.end(), {"--faults", "15", "--silence", "3"});
-  all.push_back(std::move(faulty));
+  all.push_back(faulty);
+  faulty.name = "moto_with_faults";
+  faulty.maker = test::StoreMaker::kMoto;
+  all.push_back(faulty);
+  all.push_back({"moto", "s3", {}, s3_variables, test::StoreMaker::kMoto});
   return all;
 }
 
@@ -100,9 +105,16 @@ class StoreTest : public testing::TestWithParam<Kind> {
  protected:
   std::string at(const std::string& key) const { return GetParam().scheme + "://bucket/" + key; }
 
-  StoreServer server_{GetParam().options};
-  std::unique_ptr<const FileSystem> files_ =
-      store(GetParam().scheme, GetParam().variables(server_.endpoint()));
+  void SetUp() override {
+    if (GetParam().maker == test::StoreMaker::kMoto && StoreServer::python_of_moto().empty()) {
+      GTEST_SKIP() << StoreServer::kNoMoto;
+    }
+    server_ = std::make_unique<StoreServer>(GetParam().options, GetParam().maker);
+    files_ = store(GetParam().scheme, GetParam().variables(server_->endpoint()));
+  }
+
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<const FileSystem> files_;
 };
 
 TEST_P(StoreTest, KeepsFiles) {
