@@ -13,6 +13,9 @@
 namespace strata::object_store {
 namespace {
 
+/// Of a response that is no file: a page of a listing, an error.
+constexpr size_t kLargestText = size_t{16} << 20;
+
 /// Handles that are not in use; each keeps its connections.
 class Handles {
  public:
@@ -94,13 +97,14 @@ size_t on_body(const char* data, size_t size, size_t count, void* user) {
   HttpResponse& response = transfer.response;
   const size_t bytes = size * count;
   const std::span<std::byte> into = transfer.request->into;
-  if (into.empty() || response.status / 100 != 2) {
+  const bool is_text = into.empty() || response.status / 100 != 2;
+  if (bytes > (is_text ? kLargestText : into.size()) - response.received) {
+    transfer.too_long = true;
+    return 0;
+  }
+  if (is_text) {
     response.body.append(data, bytes);
   } else {
-    if (bytes > into.size() - response.received) {
-      transfer.too_long = true;
-      return 0;
-    }
     std::memcpy(into.data() + response.received, data, bytes);
   }
   response.received += bytes;
@@ -185,7 +189,8 @@ HttpResponse send_http(const HttpRequest& request, const HttpLimits& limits) {
 
   const CURLcode code = curl.easy_perform(handle.get());
   STRATA_CHECK(!transfer.too_long, kUnavailable, "[core] ", request.method, " ", request.url,
-               ": the response is longer than the ", request.into.size(), " bytes asked for");
+               ": the response is longer than expected, ",
+               request.into.empty() ? kLargestText : request.into.size(), " bytes");
   STRATA_CHECK(code == CURLE_OK, kUnavailable, "[core] ", request.method, " ", request.url, ": ",
                reason[0] != 0 ? reason.data() : curl.easy_strerror(code));
   return std::move(transfer.response);
