@@ -228,7 +228,13 @@ std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
   if (shards() || shards_on_cards()) group_->mend();
   std::vector<std::vector<at::Tensor>> values(variables_.size());
   for (const Part& part : parts_) {
-    const std::vector<at::Tensor> gathered = gathered_slot(part, slot);
+    std::vector<at::Tensor> gathered;
+    try {
+      gathered = gathered_slot(part, slot);
+    } catch (...) {  // mostly in no run, which would tell the others
+      group_->fail_step(Status::from_current_exception());
+      throw;
+    }
     for (size_t i = 0; i < part.variables.size(); ++i) {
       const bool is_whole = gathered.empty() || !gathered[i].defined();
       values[part.variables[i]] = {is_whole ? part.pass->slot(i, slot) : gathered[i]};

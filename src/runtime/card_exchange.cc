@@ -149,10 +149,15 @@ at::Tensor reduce_on_cards(const ReplicaGroup& group, const std::vector<at::Tens
   for (const at::Tensor& value : own) visits.push_back(brought(value, op));
   std::vector<CardVisit*> all;
   for (CardVisit& visit : visits) all.push_back(&visit);
-  exchange(group, what, all,
-           [&](CardCommunicator& cards, const std::vector<at::Tensor>& values, const auto&) {
-             cards.all_reduce(values, op, what);
-           });
+  try {
+    exchange(group, what, all,
+             [&](CardCommunicator& cards, const std::vector<at::Tensor>& values, const auto&) {
+               cards.all_reduce(values, op, what);
+             });
+  } catch (...) {  // in no run, which would tell the others
+    group.fail_step(Status::from_current_exception());
+    throw;
+  }
   return visits[0].value;
 }
 

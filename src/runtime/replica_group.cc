@@ -415,7 +415,8 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   status.throw_if_error();
 }
 
-void ReplicaGroup::fail_step(const Status& status) {
+void ReplicaGroup::fail_step(const Status& status) const {
+  if (threads_->in_run) return;
   const MutexLock turn(threads_->turn);
   if (communicator() != nullptr && !communicator()->has_failed()) {
     tell_others(status, str_cat("after run ", threads_->step));

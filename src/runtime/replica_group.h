@@ -152,9 +152,10 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   void run(const std::function<void(ReplicaContext&)>& body);
 
   /// Fails a step in which other processes wait for this one: user code outside `run`, such as
-  /// input or a callback, has thrown. Ends their calls as a replica function that throws does. Does
-  /// nothing in a job of one process, or if the step has failed already. Outside `run`.
-  void fail_step(const Status& status);
+  /// input or a callback, has thrown, or what the cards of all processes do together there has failed. Ends
+  /// their calls as a replica function that throws does. Does nothing in a job of one process, if the
+  /// step has failed already, or in a `run`, which does it itself.
+  void fail_step(const Status& status) const;
 
   /// The number of `run`s so far: with the seed and the replica id it keys the random streams.
   uint64_t step() const;

@@ -84,6 +84,16 @@ void break_a_call(const std::string& what, int rank, int call, bool of_values, b
   for (const auto& [task, exit] : job.wait(240s)) expect_undisturbed(exit);
 }
 
+// In the 18th step's checkpoint, which gathers the momentum on the cards outside of any run: the last call of the step, that of
+// the checkpoint, and the first of the next step.
+TEST(GpuWorkerFaultsTest, AnErrorWhileACheckpointIsGatheredIsRecoveredFrom) {
+  ASSERT_NE(undisturbed(), "");
+  for (const int call : {131, 132, 133}) {
+    SCOPED_TRACE(call);
+    break_a_call("error", /*rank=*/3, call, /*of_values=*/false, /*sharded=*/true);
+  }
+}
+
 TEST(GpuWorkerFaultsTest, EndWithTheWeightsOfAJobThatNobodyDisturbed) {
   const int seeds = test::from_environment("STRATA_SOAK_GPU_FAULTS", 20);
   const int first = test::from_environment("STRATA_SOAK_SEED", 1);

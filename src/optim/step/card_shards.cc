@@ -31,18 +31,26 @@ void ShardGatherer::gather(const CardShards& shards, const std::vector<tensor::A
   for (size_t local = 0; local < written_.size(); ++local) {
     written_[local].block(StreamWait::kGatherForUpdate, communicator_->streams()[local]);
   }
-  for (size_t b = 0; b < shards.buckets.size(); ++b) {
-    const collective::Range& bucket = shards.buckets[b];
-    std::vector<at::Tensor> values;
-    for (const tensor::Arena& arena : memory) {
-      values.push_back(arena.flat().narrow(0, bucket.begin, bucket.size()));
+  const auto mark_end = [&] {
+    for (size_t local = 0; local < gathered_.size(); ++local) {
+      gathered_[local].record(communicator_->streams()[local]);
     }
-    communicator_->all_gather_parts(
-        values, str_cat(name, ", bucket ", b + 1, " of ", shards.buckets.size()));
+  };
+  try {
+    for (size_t b = 0; b < shards.buckets.size(); ++b) {
+      const collective::Range& bucket = shards.buckets[b];
+      std::vector<at::Tensor> values;
+      for (const tensor::Arena& arena : memory) {
+        values.push_back(arena.flat().narrow(0, bucket.begin, bucket.size()));
+      }
+      communicator_->all_gather_parts(
+          values, str_cat(name, ", bucket ", b + 1, " of ", shards.buckets.size()));
+    }
+  } catch (...) {  // what some cards have enqueued still uses the memory
+    mark_end();
+    throw;
   }
-  for (size_t local = 0; local < gathered_.size(); ++local) {
-    gathered_[local].record(communicator_->streams()[local]);
-  }
+  mark_end();
 }
 
 void ShardGatherer::wait(int local) const {

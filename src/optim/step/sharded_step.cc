@@ -36,8 +36,10 @@ void Optimizer::Impl::gather_slot_on_cards(const Part& part, int slot) const {
                "] the optimizer's state is sharded over cards that no longer reach each other; "
                "restore a checkpoint in a new strategy");
   if (!gatherer_) return;
-  part.sharded->put_into_gradients(slot);
   const int replicas = group_->num_local_replicas();
+  // For the gather before, if that has failed.
+  for (int local = 0; local < replicas; ++local) gatherer_->wait(local);
+  part.sharded->put_into_gradients(slot);
   for (int local = 0; local < replicas; ++local) gatherer_->written(local);
   gatherer_->gather(*part.sharded->shards(), part.sharded->gradient_arenas(),
                     str_cat(slot_names()[static_cast<size_t>(slot)], " of ", rule_->name()));
