@@ -86,6 +86,10 @@ void train(const std::string& folder, int64_t steps, int replicas) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 4 || (argc > 1 && argv[1][0] == '-')) {
+    std::fprintf(stderr, "usage: 07_resume [FOLDER [STEPS [REPLICAS]]]\n");
+    return 2;
+  }
   return strata::run_main([&] {
     train(argc > 1 ? argv[1] : "run", argc > 2 ? examples::number(argv[2], "the steps") : 200,
           argc > 3 ? static_cast<int>(examples::number(argv[3], "the replicas")) : 2);

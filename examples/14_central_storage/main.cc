@@ -72,9 +72,17 @@ void train(strata::Strategy& strategy, std::string_view name, const Arguments& a
 }  // namespace
 
 int main(int argc, char** argv) {
+  const auto is_known = [](std::string_view option) {
+    return option == "--replicas" || option == "--rows" || option == "--steps";
+  };
+  for (int i = 1; i < argc; i += 2) {
+    if (is_known(argv[i]) && i + 1 < argc) continue;
+    std::fprintf(stderr, "usage: 14_central_storage [--replicas N] [--rows N] [--steps N]\n");
+    return 2;
+  }
   return strata::run_main([&] {
     Arguments arguments;
-    for (int i = 1; i + 1 < argc; i += 2) {
+    for (int i = 1; i < argc; i += 2) {
       const std::string_view option = argv[i];
       const int64_t value = examples::number(argv[i + 1], option);
       if (option == "--replicas") arguments.replicas = static_cast<int>(value);

@@ -68,5 +68,9 @@ void train(const std::vector<std::string>& servers) {
 }
 
 int main(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    std::fprintf(stderr, "usage: 16_standalone HOST:PORT...   (of `strata server`s)\n");
+    return 2;
+  }
   return strata::run_main([&] { train({argv + 1, argv + argc}); });
 }

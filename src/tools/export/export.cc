@@ -1,4 +1,4 @@
-// strata-export, which `strata export MODEL FILE.onnx` runs.
+// strata-export, which `strata export MODEL FILE` runs.
 #include <ATen/ops/empty.h>
 
 #include <iostream>
@@ -16,14 +16,16 @@ namespace {
 
 CommandHelp export_help() {
   return {
-      .usage = "strata export MODEL.keras FILE.onnx [options]",
+      .usage = "strata export MODEL.keras FILE [options]",
       .description =
-          R"(Writes the forward pass of a Keras model (.keras, or a whole-model .h5) as an ONNX file, with its
-weights, for onnxruntime and others. The file takes any number of examples.
+          R"(Writes the forward pass of a Keras model (.keras, or a whole-model .h5) with its weights: as an ONNX
+file, for onnxruntime and others, or as a graph that graph::load_graph runs without the program that
+made the model. The file takes any number of examples.
 )",
       .examples =
           "  strata export resnet.keras resnet.onnx\n"
-          "  strata export words.keras words.onnx --sizes 128   # steps of a sequence\n"};
+          "  strata export words.keras words.onnx --sizes 128   # steps of a sequence\n"
+          "  strata export resnet.keras resnet.graph --format strata\n"};
 }
 
 /// Examples of the inputs whose unknown sizes, in their order, are `sizes`.
@@ -64,7 +66,9 @@ int64_t size_of(const std::string& text) {
 
 int run_export(int argc, char** argv) {
   std::vector<std::string> words;
+  keras::ExportOptions options;
   CommandLine line("strata export", export_help());
+  line.text("--format", "F", "onnx (the default) or strata", options.format);
   line.list("--sizes", "N,...", "the unknown sizes of the inputs, but the batch, in order", words);
   if (!line.read({argv + 1, argv + argc})) {
     std::cout << line.help();
@@ -75,11 +79,11 @@ int run_export(int argc, char** argv) {
     return kUsageError;
   }
   const keras::Model model = keras::load_model(line.operands()[0], {.compile = false});
-  keras::ExportOptions options;
   if (!words.empty()) {
     std::vector<int64_t> sizes;
     for (const std::string& word : words) sizes.push_back(size_of(word));
-    options = {.inputs = examples_of(model, sizes), .any_batch = true};
+    options.inputs = examples_of(model, sizes);
+    options.any_batch = true;
   }
   keras::export_model(model, line.operands()[1], options);
   std::cout << "wrote " << line.operands()[1] << '\n';

@@ -17,9 +17,10 @@ namespace {
 
 // The first that recognises a file prints it.
 constexpr const InspectKind* kKinds[] = {
-    &kInspectImage,       &kInspectEvents,     &kInspectTfRecord,    &kInspectIdx,
-    &kInspectSafetensors, &kInspectKeras,      &kInspectKerasH5,     &kInspectOnnx,
-    &kInspectCsv,         &kInspectCheckpoint, &kInspectImageFolder, &kInspectText};
+    &kInspectImage,       &kInspectEvents, &kInspectTfRecord,   &kInspectIdx,
+    &kInspectSafetensors, &kInspectKeras,  &kInspectKerasH5,    &kInspectOnnx,
+    &kInspectGraph,       &kInspectCsv,    &kInspectCheckpoint, &kInspectImageFolder,
+    &kInspectText};
 
 CommandHelp inspect_help() {
   return {.usage = "strata inspect PATH... [options]",
@@ -28,8 +29,9 @@ CommandHelp inspect_help() {
 TFRecord files (tf.train.Examples decoded), IDX files, CSV, text, JPEG and PNG images, folders
 with a sub-folder of images for each class; gzipped or not. Checkpoints and safetensors files:
 every tensor's name, dtype and shape, and all values. Keras models (.keras, .h5): layers, shapes,
-parameters, how they were compiled; Keras weights (.weights.h5): shapes. ONNX models (.onnx):
-inputs, outputs, and how many nodes of each operator. TensorBoard's event files, and folders of such: tags, kinds, steps, first and last values. Checksums are verified.
+parameters, how they were compiled; Keras weights (.weights.h5): shapes. ONNX models (.onnx) and
+saved graphs: inputs, outputs, and how many nodes of each operator. TensorBoard's event files, and
+folders of such: tags, kinds, steps, first and last values. Checksums are verified.
 )"};
 }
 

@@ -41,6 +41,7 @@ extern const InspectKind kInspectSafetensors;
 extern const InspectKind kInspectKeras;
 extern const InspectKind kInspectKerasH5;
 extern const InspectKind kInspectOnnx;
+extern const InspectKind kInspectGraph;
 extern const InspectKind kInspectCsv;
 extern const InspectKind kInspectText;  // last: any text
 
