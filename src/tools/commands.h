@@ -41,6 +41,9 @@ int certs_main(int argc, char** argv);
 /// `strata server --listen HOST:PORT`. @return the exit status.
 int server_main(int argc, char** argv);
 
+/// `strata simulate`. @return the exit status.
+int simulate_main(int argc, char** argv);
+
 /// `strata new DIR`. @return the exit status.
 int new_main(int argc, char** argv);
 

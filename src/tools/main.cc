@@ -22,6 +22,8 @@ constexpr std::array kCommands = {
             strata::tools::render_main},
     Command{"certs", "make a job's certificates, or check them", strata::tools::certs_main},
     Command{"server", "run steps for standalone clients", strata::tools::server_main},
+    Command{"simulate", "what a step takes on other links, with more workers",
+            strata::tools::simulate_main},
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},
     Command{"export", "write a Keras model as ONNX", strata::tools::export_main},
     Command{"devices", "what this machine has: cores, NUMA nodes, GPUs",

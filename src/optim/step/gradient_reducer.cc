@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "collective/pack_bytes.h"
 #include "graph/host_call.h"
 #include "optim/step/gradient_sums.h"
 #include "runtime/group_exchange.h"
@@ -306,9 +307,8 @@ GradientReducer::StepMetadata GradientReducer::agree_on_metadata(
 int64_t GradientReducer::pack_bytes(const std::vector<int64_t>& sizes) const {
   const ReductionOptions& options = group_.options().reduction;
   if (options.bytes_per_pack > 0 || !options.overlap) return options.bytes_per_pack;
-  // Backward hides all packs but the last, so that should be small; each costs some latencies.
-  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  return std::clamp(total / 16, int64_t{256} << 10, int64_t{25} << 20);
+  return collective::overlapped_pack_bytes(
+      std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
 }
 
 at::ScalarType GradientReducer::wire_dtype(at::ScalarType dtype) const {
