@@ -52,7 +52,8 @@ machine first. benchmarks/README.md explains every number. Suites:
   reduce    the in-process all-reduce of two CPU replicas
   data      batches of input pipelines, strata beside tf.data and torch's DataLoader; and how
             long a training step waits for its input
-            cases: shuffle-batch jpeg tfrecord tfrecord-parse wait
+            cases: shuffle-batch jpeg distorted-jpeg tfrecord
+                   tfrecord-parse wait
             systems: strata-2 tfdata-2 dataloader-2
   collective
             all-reduce and others between processes, beside Open MPI and Gloo

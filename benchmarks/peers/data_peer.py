@@ -7,8 +7,8 @@ import numpy
 
 import peer
 
-CASES = ("shuffle-batch", "jpeg", "tfrecord", "tfrecord-parse")
-BATCH = {"shuffle-batch": 128, "jpeg": 32, "tfrecord": 128, "tfrecord-parse": 128}
+CASES = ("shuffle-batch", "jpeg", "distorted-jpeg", "tfrecord", "tfrecord-parse")
+BATCH = {"shuffle-batch": 128, "jpeg": 32, "distorted-jpeg": 32, "tfrecord": 128, "tfrecord-parse": 128}
 SIZE = 224  # of resized images
 UNTIMED = 6  # batches before the clock starts: what was made ahead while others were timed is used up
 

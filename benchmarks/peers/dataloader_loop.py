@@ -1,5 +1,7 @@
 """torch.utils.data.DataLoader's side of suite data (README.md)."""
 
+import math
+
 import data_peer
 
 args = data_peer.arguments(("--workers", 0))
@@ -21,11 +23,26 @@ class Jpegs(Dataset):
     def __len__(self):
         return len(self.files)
 
+    @staticmethod
+    def random_window(width, height):
+        """torchvision's RandomResizedCrop, with the ranges of the others."""
+        for _ in range(10):
+            area = width * height * torch.empty(()).uniform_(0.05, 1).item()
+            ratio = math.exp(torch.empty(()).uniform_(math.log(0.75), math.log(1.33)).item())
+            wide, tall = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < wide <= width and 0 < tall <= height:
+                left = torch.randint(0, width - wide + 1, ()).item()
+                top = torch.randint(0, height - tall + 1, ()).item()
+                return left, top, left + wide, top + tall
+        return 0, 0, width, height
+
     def __getitem__(self, index):
         from PIL import Image
 
         with Image.open(self.files[index]) as file:
-            image = file.convert("RGB").resize((data_peer.SIZE, data_peer.SIZE), Image.Resampling.BILINEAR)
+            image = file.convert("RGB")
+            box = self.random_window(image.width, image.height) if args.case == "distorted-jpeg" else None
+            image = image.resize((data_peer.SIZE, data_peer.SIZE), Image.Resampling.BILINEAR, box=box)
         pixels = torch.from_numpy(numpy.array(image)).to(torch.float32)
         return pixels.flip(1) if torch.rand(()) < 0.5 else pixels
 

@@ -34,8 +34,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-const std::vector<std::string> kCases = {"shuffle-batch", "jpeg", "tfrecord", "tfrecord-parse",
-                                         "wait"};
+const std::vector<std::string> kCases = {"shuffle-batch", "jpeg",           "distorted-jpeg",
+                                         "tfrecord",      "tfrecord-parse", "wait"};
+
+bool reads_jpegs(const std::string& name) { return name == "jpeg" || name == "distorted-jpeg"; }
 constexpr int kJpegs = 256;
 
 void write_bytes(const fs::path& path, std::string_view bytes) {
@@ -153,7 +155,7 @@ void measure_wait(const fs::path& jpegs, int pairs) {
 std::vector<SystemSpec> systems_of(const BenchOptions& options, const std::string& name,
                                    const fs::path& folder) {
   const std::vector<int> cpus = two_cores();
-  const double rows = name == "jpeg" ? kJpegBatch : 128;
+  const double rows = reads_jpegs(name) ? kJpegBatch : 128;
   const PythonPeers peers(options, {"--case", name, "--data", folder.string()});
   std::vector<SystemSpec> systems = {
       {"strata-2",
@@ -167,7 +169,7 @@ std::vector<SystemSpec> systems_of(const BenchOptions& options, const std::strin
        rows,
        {{"", {peers.process("tf", "tfdata_loop.py", {}, cpus)}}},
        peers.missing("tf", "tfdata_loop.py")}};
-  if (name == "shuffle-batch" || name == "jpeg") {
+  if (name == "shuffle-batch" || reads_jpegs(name)) {
     SystemSpec loader{"dataloader-2", rows, {}, peers.missing("torch", "dataloader_loop.py")};
     for (const char* workers : {"0", "2"}) {
       loader.variants.push_back(
@@ -193,7 +195,7 @@ int run_data_suite(const BenchOptions& options) {
       continue;
     }
     std::vector<Ratio> ratios = {{"vs_tfdata", "strata-2", "tfdata-2"}};
-    if (name == "shuffle-batch" || name == "jpeg") {
+    if (name == "shuffle-batch" || reads_jpegs(name)) {
       ratios.push_back({"vs_dataloader", "strata-2", "dataloader-2"});
     }
     run_interleaved(options,

@@ -13,6 +13,7 @@
 #include "strata/data/dataset.h"
 #include "strata/data/example.h"
 #include "strata/data/image_codec.h"
+#include "strata/data/image_distortion.h"
 #include "strata/data/image_ops.h"
 #include "strata/data/tf_example.h"
 #include "strata/data/tf_record.h"
@@ -77,6 +78,26 @@ Dataset decoded_jpegs(const std::string& folder, int64_t num_parallel_calls) {
       .batch(kJpegBatch);
 }
 
+/// As Inception's input: a random window of each image, decoded alone.
+Dataset distorted_jpegs(const std::string& folder) {
+  std::vector<at::Tensor> paths;
+  for (const std::string& name : local_file_system().list(folder)) {
+    paths.push_back(data::bytes_tensor(join_path(folder, name)));
+  }
+  const auto decode = [](Example example, const data::ElementKey& key) {
+    const std::string bytes = read_file(std::string(data::to_string(example.x())));
+    const data::ImageInfo info = data::image_info(bytes);
+    data::RandomNumbers random(key);
+    const data::ImageBox window = data::sample_distorted_box(info.height, info.width, {}, random);
+    const at::Tensor image = data::decode_jpeg(bytes, {.channels = 3, .window = window});
+    return Example{data::random_flip(data::resize(image, kJpegSize, kJpegSize), random)};
+  };
+  return Dataset::from_tensor_slices({at::stack(paths)})
+      .repeat()
+      .map(data::KeyedMapFunction(decode), {.num_parallel_calls = data::kAutotune, .seed = 1})
+      .batch(kJpegBatch);
+}
+
 int run_data_worker(const std::vector<std::string>& arguments) {
   tensor::install_cpu_allocator();  // as every strategy does
   std::string name;
@@ -88,10 +109,11 @@ int run_data_worker(const std::vector<std::string>& arguments) {
   std::optional<Dataset> dataset;
   if (name == "shuffle-batch") dataset = shuffle_batch(folder);
   if (name == "jpeg") dataset = decoded_jpegs(join_path(folder, "jpeg"), data::kAutotune);
+  if (name == "distorted-jpeg") dataset = distorted_jpegs(join_path(folder, "jpeg"));
   if (name == "tfrecord") dataset = records(folder).batch(128);
   if (name == "tfrecord-parse") dataset = parsed_records(folder);
   STRATA_CHECK(dataset, kInvalidArgument, "[strata bench] data-worker: got case ", name,
-               "; expected shuffle-batch, jpeg, tfrecord or tfrecord-parse");
+               "; expected shuffle-batch, jpeg, distorted-jpeg, tfrecord or tfrecord-parse");
   data::Iterator batches = dataset->prefetch(2).iterator();
   const auto take = [&](long count) {
     double rows = 0;

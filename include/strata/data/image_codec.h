@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "strata/core/export.h"
+#include "strata/data/image_box.h"
 
 namespace strata::data {
 
@@ -18,6 +19,11 @@ struct DecodeOptions {
   /// that leaves at least this many rows and columns; 0, 0: full size. For a `resize` that follows.
   int64_t min_height = 0;
   int64_t min_width = 0;
+
+  /// JPEG: decodes this window alone, with the pixels that it has in the whole image; 0 x 0: all of it. Rows above and
+  /// below cost little. With `min_height` and `min_width`, which are then the window's, it shrinks with the image, and its
+  /// edges are rounded outwards.
+  ImageBox window = {};
 
   /// JPEG: the more exact inverse DCT (INTEGER_ACCURATE); TensorFlow uses INTEGER_FAST by default.
   bool accurate_dct = false;
@@ -47,7 +53,7 @@ struct DecodeOptions {
 /// offset. kResourceExhausted: more values, scans or memory than the options allow, or too little
 /// memory. kInvalidArgument: options. kUnimplemented: strata was built without libjpeg (libpng).
 /// PNG: a side has at most a million pixels, and a chunk that is no image data 8 MB.
-/// Threads: any.   Source: tf.io.decode_image, decode_jpeg, decode_png.
+/// Threads: any.   Source: tf.io.decode_image, decode_jpeg, decode_and_crop_jpeg, decode_png.
 STRATA_API at::Tensor decode_image(std::string_view bytes, const DecodeOptions& options = {});
 STRATA_API at::Tensor decode_jpeg(std::string_view bytes, const DecodeOptions& options = {});
 STRATA_API at::Tensor decode_png(std::string_view bytes, const DecodeOptions& options = {});

@@ -18,11 +18,12 @@ enum class ResizeMethod {
   kBilinear,  ///< half-pixel centres; gives float32
   kNearest,   ///< half-pixel centres; keeps the dtype
   kArea,      ///< the mean of the pixels (and parts of pixels) beneath; gives float32
+  kBicubic,   ///< Keys's cubic over four pixels, half-pixel centres; gives float32
 };
 
 struct ResizeOptions {
   ResizeMethod method = ResizeMethod::kBilinear;
-  /// Bilinear: the filter grows with the reduction, so that no pixel is left out.
+  /// Bilinear and bicubic: the filter grows with the reduction, so that no pixel is left out.
   bool antialias = false;
 };
 

@@ -5,8 +5,10 @@
 // behind it
 #include <jerror.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "data/bytes.h"
@@ -174,13 +176,34 @@ bool is_cmyk(const jpeg_decompress_struct& jpeg) {
   return jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
 }
 
-// The largest of 1, 2, 4, 8 by which the image may shrink.
-unsigned reduction(const jpeg_decompress_struct& jpeg, const DecodeOptions& options) {
+/// The window in the image as it is: all of it, if none is asked for.
+ImageBox window_of(const Decompressor& decompressor, const jpeg_decompress_struct& jpeg,
+                   const ImageBox& window) {
+  const int64_t height = jpeg.image_height, width = jpeg.image_width;
+  if (window.height == 0 && window.width == 0) return {.height = height, .width = width};
+  STRATA_CHECK(window.top >= 0 && window.left >= 0 && window.height > 0 && window.width > 0 &&
+                   window.top <= height - window.height && window.left <= width - window.width,
+               kInvalidArgument, decompressor.where(), "got a window of ", window.height, " x ",
+               window.width, " at (", window.top, ", ", window.left, ") of an image of ", height,
+               " x ", width, "; expected a window inside of it");
+  return window;
+}
+
+/// What covers the window in an image that is 1 / `by` as large.
+ImageBox reduced(const ImageBox& window, int64_t by) {
+  const int64_t top = window.top / by, left = window.left / by;
+  return {.top = top,
+          .left = left,
+          .height = (window.top + window.height + by - 1) / by - top,
+          .width = (window.left + window.width + by - 1) / by - left};
+}
+
+// The largest of 1, 2, 4, 8 by which the window may shrink.
+unsigned reduction(const ImageBox& window, const DecodeOptions& options) {
   if (options.min_height <= 0 && options.min_width <= 0) return 1;
   for (const unsigned by : {8u, 4u, 2u}) {
-    const int64_t height = (jpeg.image_height + by - 1) / by;
-    const int64_t width = (jpeg.image_width + by - 1) / by;
-    if (height >= options.min_height && width >= options.min_width) return by;
+    const ImageBox small = reduced(window, by);
+    if (small.height >= options.min_height && small.width >= options.min_width) return by;
   }
   return 1;
 }
@@ -192,6 +215,42 @@ void cmyk_to_rgb(const uint8_t* cmyk, int64_t pixels, bool inverted, uint8_t* rg
     for (int c = 0; c < 3; ++c)
       rgb[c] = static_cast<uint8_t>(black * (inverted ? cmyk[c] : 255 - cmyk[c]) / 255);
   }
+}
+
+/// Part of an image, whose header was read.
+at::Tensor decode_window(Decompressor& decompressor, const ImageBox& window, int channels,
+                         bool from_cmyk, const DecodeOptions& options) {
+  jpeg_decompress_struct& jpeg = decompressor.jpeg();
+  at::Tensor image = detail::empty_tensor({window.height, window.width, channels}, at::kByte);
+  auto* pixels = static_cast<uint8_t*>(image.mutable_data_ptr());
+  // A column more on each side: chroma is smoothed over the neighbours that a pixel has.
+  const int64_t first = std::max<int64_t>(window.left - 1, 0);
+  const int64_t last = std::min<int64_t>(window.left + window.width + 1, jpeg.output_width);
+  auto begin = static_cast<JDIMENSION>(first);
+  auto columns = static_cast<JDIMENSION>(last - first);
+  decompressor.run([&] {
+    jpeg_start_decompress(&jpeg);
+    jpeg_crop_scanline(&jpeg, &begin, &columns);  // to whole blocks
+    jpeg_skip_scanlines(&jpeg, static_cast<JDIMENSION>(window.top));
+  });
+  const int stored = from_cmyk ? 4 : channels;
+  std::vector<uint8_t> line(static_cast<size_t>(columns) * static_cast<size_t>(stored));
+  const size_t skipped = static_cast<size_t>(window.left - begin) * static_cast<size_t>(stored);
+  const size_t row_bytes = static_cast<size_t>(window.width) * static_cast<size_t>(channels);
+  uint8_t* const in_line = line.data();
+  decompressor.run([&, in_line] {
+    for (int64_t row = 0; row < window.height; ++row, pixels += row_bytes) {
+      JSAMPROW to = in_line;
+      jpeg_read_scanlines(&jpeg, &to, 1);
+      if (from_cmyk) {
+        cmyk_to_rgb(in_line + skipped, window.width, jpeg.saw_Adobe_marker == TRUE, pixels);
+      } else {
+        std::memcpy(pixels, in_line + skipped, row_bytes);
+      }
+    }
+  });
+  if (options.strict && decompressor.warned()) decompressor.fail();
+  return image;
 }
 
 }  // namespace
@@ -212,8 +271,13 @@ at::Tensor decode_jpeg(std::string_view bytes, const DecodeOptions& options) {
   jpeg.do_fancy_upsampling = options.fancy_upsampling ? TRUE : FALSE;
   jpeg.dct_method = options.accurate_dct ? JDCT_ISLOW : JDCT_IFAST;
   jpeg.scale_num = 1;
-  jpeg.scale_denom = reduction(jpeg, options);
+  const ImageBox whole_window = window_of(decompressor, jpeg, options.window);
+  jpeg.scale_denom = reduction(whole_window, options);
+  const ImageBox window = reduced(whole_window, jpeg.scale_denom);
   decompressor.run([&] { jpeg_calc_output_dimensions(&jpeg); });
+  if (window.height < jpeg.output_height || window.width < jpeg.output_width) {
+    return decode_window(decompressor, window, channels, from_cmyk, options);
+  }
   const int64_t height = jpeg.output_height, width = jpeg.output_width;
   detail::check_size("decode_jpeg", bytes, decompressor.offset(), height, width, channels, options);
 

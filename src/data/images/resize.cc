@@ -59,6 +59,54 @@ Spans triangle_spans(int64_t from, int64_t to) {
   return spans;
 }
 
+/// Keys's cubic convolution, a = -1/2.
+double keys_cubic(double distance) {
+  const double x = std::abs(distance);
+  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+  if (x < 2) return ((-0.5 * x + 2.5) * x - 4) * x + 2;
+  return 0;
+}
+
+/// As wide as the reduction.
+Spans wide_cubic_spans(int64_t from, int64_t to) {
+  Spans spans;
+  const double scale = scale_of(from, to);
+  const double wide = std::max(scale, 1.0);
+  for (int64_t i = 0; i < to; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * scale;
+    const auto first =
+        std::max<int64_t>(static_cast<int64_t>(std::ceil(center - 2 * wide - 0.5)), 0);
+    const auto last =
+        std::min<int64_t>(static_cast<int64_t>(std::floor(center + 2 * wide - 0.5)), from - 1);
+    std::vector<double> weights;
+    for (int64_t s = first; s <= last; ++s) {
+      weights.push_back(keys_cubic((static_cast<double>(s) + 0.5 - center) / wide));
+    }
+    spans.add(first, weights);
+  }
+  return spans;
+}
+
+/// Of four neighbours. TensorFlow takes the weights from a table of 1024 places between two pixels.
+Spans cubic_spans(int64_t from, int64_t to) {
+  constexpr double kPlaces = 1024;
+  Spans spans;
+  const float scale = float_scale(from, to);
+  for (int64_t i = 0; i < to; ++i) {
+    const float place = source_place(i, scale);
+    const auto below = static_cast<int64_t>(std::floor(place));
+    const double part = std::round((place - static_cast<float>(below)) * kPlaces) / kPlaces;
+    const int64_t first = std::clamp<int64_t>(below - 1, 0, from - 1);
+    const int64_t last = std::clamp<int64_t>(below + 2, 0, from - 1);
+    std::vector<double> weights;
+    for (int64_t s = first; s <= last; ++s) {
+      weights.push_back(keys_cubic(static_cast<double>(s - below) - part));
+    }
+    spans.add(first, weights);
+  }
+  return spans;
+}
+
 // What lies beneath, with the part of each.
 Spans area_spans(int64_t from, int64_t to) {
   Spans spans;
@@ -173,6 +221,12 @@ void resize_one(Plane<T> from, const ImageSizes& sizes, int64_t height, int64_t 
       resize_weighted(from, sizes, height, width, area_spans(sizes.height, height),
                       area_spans(sizes.width, width), floats);
       return;
+    case ResizeMethod::kBicubic: {
+      const auto spans = options.antialias ? wide_cubic_spans : cubic_spans;
+      resize_weighted(from, sizes, height, width, spans(sizes.height, height),
+                      spans(sizes.width, width), floats);
+      return;
+    }
     case ResizeMethod::kBilinear:
       if (!options.antialias) {
         resize_bilinear(from, sizes, height, width, floats);
