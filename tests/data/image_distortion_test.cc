@@ -135,14 +135,14 @@ TEST(DistortedBoxTest, RefusesWhatIsOutOfRange) {
     RandomNumbers random(ElementKey{});
     sample_distorted_box(10, 10, objects, random, options);
   };
-  expect_error(
+  strata::expect_error(
       [&] {
         sample({.area = {0.5, 0.2}});
       },
       "[data] sample_distorted_box: got area 0.5 to 0.2; expected parts of the image, above 0 to "
       "1, the smaller one "
       "first");
-  expect_error(
+  strata::expect_error(
       [&] {
         sample({}, {{0.5, 0, 0.5, 1}});
       },

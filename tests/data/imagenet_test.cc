@@ -20,7 +20,7 @@
 namespace strata::data {
 namespace {
 
-std::string picture(int64_t height, int64_t width, int64_t shift = 0) {
+std::string photograph(int64_t height, int64_t width, int64_t shift = 0) {
   const auto rows = at::arange(height).view({-1, 1, 1}) * 3;
   const auto columns = at::arange(width).view({1, -1, 1}) * 2;
   return encode_jpeg((rows + columns + at::arange(3) * 40 + shift).remainder(256).to(at::kByte));
@@ -28,7 +28,7 @@ std::string picture(int64_t height, int64_t width, int64_t shift = 0) {
 
 TEST(ImageRecordTest, ComesBack) {
   if (!STRATA_TEST_JPEG) return;
-  const ImageRecord record = {.encoded = picture(20, 30),
+  const ImageRecord record = {.encoded = photograph(20, 30),
                               .label = 7,
                               .text = "a cat",
                               .filename = "cat.jpg",
@@ -48,7 +48,7 @@ TEST(ImageRecordTest, ComesBack) {
 }
 
 TEST(ImageRecordTest, WhatIsNoneIsRefused) {
-  expect_error(
+  strata::expect_error(
       [] {
         parse_image_record(serialize_example({{"image/class/label", TfFeature::int64s({1})}}));
       },
@@ -71,7 +71,7 @@ TEST(ImageRecordFilesTest, HaveEachImageOfAFolderOnce) {
     local_file_system().make_folders(join_path(folder.path(), str_cat("in/", name)));
     for (int i = 0; i < 5; ++i) {
       write_file(join_path(folder.path(), str_cat("in/", name, "/", i, ".jpg")),
-                 picture(12, 14, i * 20));
+                 photograph(12, 14, i * 20));
     }
   }
   const ImageFolder images = image_folder(folder.path() + "/in");
@@ -94,7 +94,21 @@ TEST(ImageRecordFilesTest, HaveEachImageOfAFolderOnce) {
   EXPECT_EQ(seen.size(), 10);
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), 10);
 
-  write_file(folder.path() + "/in/dog/broken.jpg", picture(12, 14).substr(0, 200));
+  const auto make_input = [](const Example& each, const ElementKey& key) {
+    const ImageRecord record = parse_image_record(to_string(each.x()));
+    RandomNumbers random(key);
+    return Example{training_image(record, random, {.size = 32}),
+                   at::scalar_tensor(record.label, at::kLong)};
+  };
+  const Dataset batches =
+      tf_records(paths)
+          .map(KeyedMapFunction(make_input), {.num_parallel_calls = 2, .seed = 7})
+          .batch(5);
+  const auto first = batches.iterator(0).next();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->x().sizes().vec(), (std::vector<int64_t>{5, 32, 32, 3}));
+
+  write_file(folder.path() + "/in/dog/broken.jpg", photograph(12, 14).substr(0, 200));
   expect_error_containing(
       [&] {
         write_image_records(image_folder(folder.path() + "/in"), {.prefix = folder.path() + "/x"});
@@ -110,7 +124,7 @@ TEST(ImageRecordFilesTest, HaveEachImageOfAFolderOnce) {
 
 TEST(ImageInputTest, TrainingAndEvaluation) {
   if (!STRATA_TEST_JPEG) return;
-  const ImageRecord record = {.encoded = picture(120, 160), .label = 1};
+  const ImageRecord record = {.encoded = photograph(120, 160), .label = 1};
   const auto train = [&](uint64_t index, const ImageInputOptions& options) {
     RandomNumbers random(ElementKey{.seed = 1, .index = index});
     return training_image(record, random, options);

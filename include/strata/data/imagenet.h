@@ -45,7 +45,7 @@ struct ImageRecordFiles {
   std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
-/// Writes the images of a folder as records. Each file appears whole. @return their paths.
+/// Writes the images of a folder as records; makes the folder of `prefix`. @return the files' paths.
 /// @throws Error  kInvalidArgument: options, no images. As load_image (the image is named), and as FileSystem's calls.
 STRATA_API std::vector<std::string> write_image_records(const ImageFolder& folder,
                                                         const ImageRecordFiles& files);

@@ -101,6 +101,7 @@ std::vector<std::string> write_image_records(const ImageFolder& folder,
   RandomNumbers random(ElementKey{.seed = files.seed});
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
 
+  file_system_of(files.prefix).make_folders(split_path(files.prefix).first);
   std::vector<std::string> paths;
   int64_t done = 0;
   for (int64_t shard = 0; shard < files.shards; ++shard) {
