@@ -94,16 +94,15 @@ TEST(ImageRecordFilesTest, HaveEachImageOfAFolderOnce) {
   EXPECT_EQ(seen.size(), 10);
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), 10);
 
-  const auto make_input = [](const Example& each, const ElementKey& key) {
+  const auto decode = [](const Example& each, const ElementKey& key) {
     const ImageRecord record = parse_image_record(to_string(each.x()));
     RandomNumbers random(key);
     return Example{training_image(record, random, {.size = 32}),
                    at::scalar_tensor(record.label, at::kLong)};
   };
-  const Dataset batches =
-      tf_records(paths)
-          .map(KeyedMapFunction(make_input), {.num_parallel_calls = 2, .seed = 7})
-          .batch(5);
+  const Dataset batches = tf_records(paths)
+                              .map(KeyedMapFunction(decode), {.num_parallel_calls = 2, .seed = 7})
+                              .batch(5);
   const auto first = batches.iterator(0).next();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->x().sizes().vec(), (std::vector<int64_t>{5, 32, 32, 3}));

@@ -41,7 +41,7 @@ struct ImageRecordFiles {
   int64_t shards = 16;  ///< Images are dealt out to them in turn.
   uint64_t seed = 0;    ///< Of the order, in which classes are mixed.
   bool check = true;    ///< Each image is decoded, and one that is damaged is an error.
-  /// Called after each image with how many are done, of how many. Null: nobody asks.
+  /// Called after each image with how many are done, of how many. Empty: not called.
   std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
