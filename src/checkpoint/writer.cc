@@ -173,7 +173,8 @@ void commit(const FileSystem& files, const std::string& folder, const std::strin
 
 namespace {
 
-/// Those that the manifest of `path` does not name: of the checkpoint that was there, or of a process that died.
+/// Those that the manifest of `path` does not name: of the checkpoint that was there, or of a
+/// process that died.
 void remove_other_shards(const FileSystem& files, const std::string& path,
                          const Manifest& manifest) {
   for (const std::string& name : files.list(path)) {

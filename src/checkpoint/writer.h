@@ -9,8 +9,9 @@ namespace strata::checkpoint {
 
 /// Writes `snapshot` as the checkpoint `path`, which afterwards is this one or what it was: into a
 /// temporary folder beside it, everything synced, then renamed. What went wrong leaves no trace but
-/// a temporary folder, and mostly not even that. Where folders cannot be renamed (object stores), shards come into
-/// `path` under new names, and the manifest, which names them, replaces the old one in one step.
+/// a temporary folder, and mostly not even that. Where folders cannot be renamed (object stores),
+/// shards come into `path` under new names, and the manifest, which names them, replaces the old
+/// one in one step.
 /// @throws Error kAlreadyExists: `path` is something else than a checkpoint. And what
 ///         core/file_system.h throws.
 void write_checkpoint(const std::string& path, Snapshot& snapshot);

@@ -47,8 +47,8 @@ struct ReductionOptions {
   bool overlap = false;
   /// In which gradients of float32 and float64 travel; empty: in their own.
   std::optional<c10::ScalarType> wire_dtype = {};
-  /// Each process, or each card of all processes, keeps and updates its part of the optimizers' state,
-  /// and then all gather the variables.
+  /// Each process, or each card of all processes, keeps and updates its part of the optimizers'
+  /// state, and then all gather the variables.
   bool shard_optimizer_state = false;
 };
 
@@ -89,10 +89,11 @@ struct ReplicaGroupOptions {
   /// process may use.
   std::vector<int> cores = {};
   ReplicaOptions replicas = {};
-  /// `Strategy::run` takes functions (strata::function) alone, since what they record runs elsewhere.
+  /// `Strategy::run` takes functions (strata::function) alone, since what they record runs
+  /// elsewhere.
   bool functions_only = false;
-  /// There it runs in so many processes of equally many replicas, each of which steps by itself: only
-  /// the replicas of one process are in sync.
+  /// There it runs in so many processes of equally many replicas, each of which steps by itself:
+  /// only the replicas of one process are in sync.
   int separate_processes = 1;
   /// Enables the caching allocator for CPU tensors, and faster kernels in replica functions.
   bool use_cpu_kernels = true;
@@ -121,7 +122,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   int num_replicas() const;
   /// Those that step together with one of them: all, except with `separate_processes`.
   int num_replicas_in_sync() const { return num_replicas() / options_.separate_processes; }
-  /// Brings the values of variables up to date, if replicas are elsewhere; before a read outside `run`.
+  /// Brings the values of variables up to date, if replicas are elsewhere; before a read outside
+  /// `run`.
   void refresh() const;
   /// The replicas of this process.
   int num_local_replicas() const { return static_cast<int>(options_.devices.size()); }
@@ -135,7 +137,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu() const { return all_cpu_; }
   /// True if several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  /// Decides where the group's variables live and what updates them. Never null in options(), either.
+  /// Decides where the group's variables live and what updates them. Never null in options(),
+  /// either.
   const VariablePlacement& placement() const { return *options_.placement; }
   /// With a communicator its ranks, which step together; else the placement's workers.
   Workers workers() const;
@@ -152,9 +155,9 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   void run(const std::function<void(ReplicaContext&)>& body);
 
   /// Fails a step in which other processes wait for this one: user code outside `run`, such as
-  /// input or a callback, has thrown, or what the cards of all processes do together there has failed. Ends
-  /// their calls as a replica function that throws does. Does nothing in a job of one process, if the
-  /// step has failed already, or in a `run`, which does it itself.
+  /// input or a callback, has thrown, or what the cards of all processes do together there has
+  /// failed. Ends their calls as a replica function that throws does. Does nothing in a job of one
+  /// process, if the step has failed already, or in a `run`, which does it itself.
   void fail_step(const Status& status) const;
 
   /// The number of `run`s so far: with the seed and the replica id it keys the random streams.

@@ -18,7 +18,8 @@ struct Advice {
   double step_seconds = 0;
 };
 
-/// Changes that raise the efficiency by more than a percentage point, the best first; each was simulated.
+/// Changes that raise the efficiency by more than a percentage point, the best first; each was
+/// simulated.
 std::vector<Advice> advise(const Scenario& scenario, const StepReport& report);
 
 }  // namespace strata::simulate

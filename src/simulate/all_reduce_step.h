@@ -19,8 +19,8 @@ struct Bucket {
   std::shared_ptr<const collective::Schedule> schedule = {};
 };
 
-/// The buckets that strata makes of the network's variables, each with the planner's schedule; grouped,
-/// with one rank's steps.
+/// The buckets that strata makes of the network's variables, each with the planner's schedule;
+/// grouped, with one rank's steps.
 /// @throws Error  kInvalidArgument: an implementation that is unknown or does not fit.
 std::vector<Bucket> plan_buckets(const Scenario& scenario, bool grouped);
 

@@ -8,13 +8,14 @@
 
 namespace strata::simulate {
 
-/// Bytes on their way over ports that share their rate fairly, as TCP connections do in the long run.
+/// Bytes on their way over ports that share their rate fairly, as TCP connections do in the long
+/// run.
 ///
-/// A port is one direction of a line: a host's way out, its way in. A flow crosses some ports. Rates
-/// are max-min fair: of the flows of the fullest port each has the same rate, what they leave of other
-/// ports is shared by the flows of these, and so on; no flow can have more without taking from one
-/// that has no more. They are computed anew whenever flows begin or end, for those flows alone that
-/// are connected with them by ports.
+/// A port is one direction of a line: a host's way out, its way in. A flow crosses some ports.
+/// Rates are max-min fair: of the flows of the fullest port each has the same rate, what they leave
+/// of other ports is shared by the flows of these, and so on; no flow can have more without taking
+/// from one that has no more. They are computed anew whenever flows begin or end, for those flows
+/// alone that are connected with them by ports.
 ///
 /// One flow can represent several that are alike: at a port it then counts `weight` times. So a
 /// network of identical hosts is simulated by one of each kind, with the same result.

@@ -10,8 +10,8 @@
 
 namespace strata::simulate {
 
-/// A layer: its variables, which forward waits for, and how long it computes. Its gradients are ready at
-/// the end of its backward.
+/// A layer: its variables, which forward waits for, and how long it computes. Its gradients are
+/// ready at the end of its backward.
 struct Layer {
   std::string name;
   double forward_seconds = 0;
@@ -19,8 +19,8 @@ struct Layer {
   std::vector<ps::VariableSpec> variables = {};
 };
 
-/// What a simulation has to know of a network, on one device: layers in the order of forward. Backward
-/// goes through them in reverse.
+/// What a simulation has to know of a network, on one device: layers in the order of forward.
+/// Backward goes through them in reverse.
 struct NetworkTable {
   std::string name;
   std::string source;  ///< where the numbers come from
@@ -43,8 +43,8 @@ struct NetworkTable {
 };
 
 /// The networks that are built in: inception3, resnet50, vgg16, alexnet, with the variables that
-/// tf_cnn_benchmarks makes, in its order. Times are those of a step of `step_seconds`, a third forward,
-/// shared among layers by their multiplications.
+/// tf_cnn_benchmarks makes, in its order. Times are those of a step of `step_seconds`, a third
+/// forward, shared among layers by their multiplications.
 /// @throws Error  kInvalidArgument: no such network; lists them.
 NetworkTable built_in_network(std::string_view name, double step_seconds, int64_t batch);
 std::vector<std::string> built_in_networks();

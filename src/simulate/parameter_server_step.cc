@@ -107,8 +107,8 @@ class ServerStep {
     }
   }
 
-  /// Workers' hosts have lines, which the servers there share; other servers have hosts of their own.
-  /// Grouped, a server's line is its own, and all workers but those of its host use it.
+  /// Workers' hosts have lines, which the servers there share; other servers have hosts of their
+  /// own. Grouped, a server's line is its own, and all workers but those of its host use it.
   void add_ports() {
     const double rate = scenario_.links.across_hosts.bytes_per_second;
     const auto add_line = [&](std::vector<int>& out, std::vector<int>& in) {

@@ -95,7 +95,8 @@ std::vector<PublishedSystem> google() {
                                 replicated(4, 32, 1388), replicated(6, 64, 2744)}})};
 }
 
-// "90 to 95 % on 1 to 8 V100": the middle, at 8. What one does alone was not said; 360 images/s is usual in float32.
+// "90 to 95 % on 1 to 8 V100": the middle, at 8. What one does alone was not said; 360 images/s is
+// usual in float32.
 std::vector<PublishedSystem> talk() {
   return {system_of({.name = "V100",
                      .hardware = "8 V100 with NVLink, MirroredStrategy",

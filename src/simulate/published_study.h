@@ -30,11 +30,12 @@ struct PublishedSystem {
 };
 
 /// The studies, by name:
-/// - cscs: InceptionV3 on Piz Daint and two kinds of Amazon's hosts, synthetic data: the 21 efficiencies of 2
-///   to 128 GPUs, with the servers and kinds of update of the study's tables. Source: E. Bugliarello's report
-///   "distributed-tensorflow-benchmarks" (CSCS, 2017), section Results.
-/// - google: what it quotes, DGX-1 and p2.8xlarge, and other networks there. Source: TensorFlow's page of
-///   benchmarks, May 2017.
+/// - cscs: InceptionV3 on Piz Daint and two kinds of Amazon's hosts, synthetic data: the 21
+///   efficiencies of 2 to 128 GPUs, with the servers and kinds of update of the study's tables.
+///   Source: E. Bugliarello's report "distributed-tensorflow-benchmarks" (CSCS, 2017), section
+///   Results.
+/// - google: what it quotes, DGX-1 and p2.8xlarge, and other networks there. Source: TensorFlow's
+///   page of benchmarks, May 2017.
 /// - talk: ResNet-50 on 8 V100 with MirroredStrategy, "90 to 95 %". Source: a talk of 2018 about
 ///   tf.distribute.
 /// @throws Error  kInvalidArgument: no such study; lists them.
@@ -53,7 +54,8 @@ struct FittedNumbers {
 FittedNumbers fitted_numbers();
 constexpr double kP28xlargeBytesPerSecond = 1.25e9;  ///< 10 Gbit/s, as Amazon says; not fitted
 
-/// The scenario of a point. Systems of one host without servers have no overhead: none was fitted to them.
+/// The scenario of a point. Systems of one host without servers have no overhead: none was fitted
+/// to them.
 Scenario scenario_of(const PublishedSystem& system, const PublishedPoint& point,
                      const FittedNumbers& numbers);
 

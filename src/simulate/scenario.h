@@ -111,7 +111,8 @@ struct StepReport {
 };
 
 /// Runs it as discrete events. A pure function: equal scenarios give equal reports.
-/// @throws Error  kInvalidArgument: as Scenario::check; an implementation that is unknown or does not fit.
+/// @throws Error kInvalidArgument: as Scenario::check; an implementation that is unknown or does
+///   not fit.
 StepReport simulate(const Scenario& scenario);
 
 /// Whether one rank can represent all, apart from stragglers.

@@ -11,9 +11,9 @@
 
 namespace strata::simulate {
 
-/// One call of a collective on a fabric: the steps of its schedule, rank by rank, as the executors run
-/// them. A rank begins when it is ready; what others have sent it before waits for it. Messages and
-/// additions cost the rank's processor what the link model says.
+/// One call of a collective on a fabric: the steps of its schedule, rank by rank, as the executors
+/// run them. A rank begins when it is ready; what others have sent it before waits for it. Messages
+/// and additions cost the rank's processor what the link model says.
 class ScheduleRun {
  public:
   using Finished = std::function<void(int rank)>;

@@ -8,8 +8,8 @@
 
 namespace strata::simulate {
 
-/// A study, published beside simulated: each point, what explains its loss, and strata's all-reduce on the
-/// same links with the same overheads.
+/// A study, published beside simulated: each point, what explains its loss, and strata's all-reduce
+/// on the same links with the same overheads.
 std::string study_text(std::string_view name, const FittedNumbers& numbers);
 Json study_json(std::string_view name, const FittedNumbers& numbers);
 /// Published as dots, simulated as lines.

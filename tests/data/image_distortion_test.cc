@@ -1,5 +1,5 @@
-// Distorted windows, colours, bicubic sizes and windows of JPEGs, against what TensorFlow makes of the same
-// (tests/golden/tf_image_distortion.py).
+// Distorted windows, colours, bicubic sizes and windows of JPEGs, against what TensorFlow makes of
+// the same (tests/golden/tf_image_distortion.py).
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,8 @@
 namespace strata::data {
 namespace {
 
-/// TensorFlow's generator: Philox 4x32, ten rounds (Salmon et al., 2011), and how its operators draw from it.
+/// TensorFlow's generator: Philox 4x32, ten rounds (Salmon et al., 2011), and how its operators
+/// draw from it.
 class Philox {
  public:
   Philox(uint64_t seed, uint64_t seed2)

@@ -1,5 +1,5 @@
-// Something happens to a job whose sums go over NCCL, at a moment that the seed chooses: a worker is
-// killed or stopped, a call of NCCL fails, or never ends. No process hangs, the failed worker is
+// Something happens to a job whose sums go over NCCL, at a moment that the seed chooses: a worker
+// is killed or stopped, a call of NCCL fails, or never ends. No process hangs, the failed worker is
 // named in time, and the elastic job ends with the weights of a run without a fault.
 //
 // STRATA_SOAK_GPU_FAULTS=200 takes as many seeds; STRATA_SOAK_SEED=n others.
@@ -72,8 +72,8 @@ void lose_a_worker(int step, int signal, Clock::duration limit, bool sharded) {
   if (signal != SIGKILL) job.kill(kVictim);
 }
 
-/// A call of NCCL goes wrong, in processes that live: of the first communicator of gradients, or of other
-/// values. A process has two ranks, and makes its communicators in their order.
+/// A call of NCCL goes wrong, in processes that live: of the first communicator of gradients, or of
+/// other values. A process has two ranks, and makes its communicators in their order.
 void break_a_call(const std::string& what, int rank, int call, bool of_values, bool sharded) {
   const test::TempFolder folder;
   test::Environment environment = settings(sharded);
@@ -84,8 +84,8 @@ void break_a_call(const std::string& what, int rank, int call, bool of_values, b
   for (const auto& [task, exit] : job.wait(240s)) expect_undisturbed(exit);
 }
 
-// In the 18th step's checkpoint, which gathers the momentum on the cards outside of any run: the last call of the step, that of
-// the checkpoint, and the first of the next step.
+// In the 18th step's checkpoint, which gathers the momentum on the cards outside of any run: the
+// last call of the step, that of the checkpoint, and the first of the next step.
 TEST(GpuWorkerFaultsTest, AnErrorWhileACheckpointIsGatheredIsRecoveredFrom) {
   ASSERT_NE(undisturbed(), "");
   for (const int call : {131, 132, 133}) {

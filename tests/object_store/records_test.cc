@@ -1,4 +1,5 @@
-// Records in an object store: read as from a disk, as fast as the server sends them, and from any position.
+// Records in an object store: read as from a disk, as fast as the server sends them, and from any
+// position.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Signatures, against those of Amazon's documentation: "Authenticating Requests (AWS Signature Version 4)", its examples.
+// Signatures, against those of Amazon's documentation: "Authenticating Requests (AWS Signature
+// Version 4)", its examples.
 #include <gtest/gtest.h>
 
 #include <ctime>

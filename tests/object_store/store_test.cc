@@ -1,5 +1,5 @@
-// Object stores as file systems, against a server of our own that checks signatures and tokens and spoils requests, and
-// against moto, which others wrote.
+// Object stores as file systems, against a server of our own that checks signatures and tokens and
+// spoils requests, and against moto, which others wrote.
 #include <gtest/gtest.h>
 
 #include <algorithm>

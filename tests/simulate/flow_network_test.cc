@@ -52,7 +52,8 @@ TEST(FlowNetworkTest, RatesAreMaxMinFair) {
   double only_first = 0;
   double both = 0;
   double only_second = 0;
-  // Rates 8, 2, 2: the second port divides its 4, the first gives the rest to the flow that can use it.
+  // Rates 8, 2, 2: the second port divides its 4, the first gives the rest to the flow that can use
+  // it.
   network.start({{first}}, 8, [&] { only_first = events.now(); });
   network.start({{first}, {second}}, 2, [&] { both = events.now(); });
   network.start({{second}}, 2, [&] { only_second = events.now(); });

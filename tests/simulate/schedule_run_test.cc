@@ -1,4 +1,5 @@
-// Real schedules on simulated links: against closed forms, the planner's prices, and one rank for all.
+// Real schedules on simulated links: against closed forms, the planner's prices, and one rank for
+// all.
 #include "simulate/schedule_run.h"
 
 #include <gtest/gtest.h>

@@ -60,11 +60,10 @@ struct CommunicationOptions {
 
   /// "AUTO" picks the fastest for each size: shared memory if all ranks are on one host, else an
   /// algorithm of messages. "WIRE" is AUTO without shared memory. "MPI" uses MPI's collectives, for
-  /// processes that mpirun or srun has started (make_mpi_communicator). "NCCL" requires it for gradients of
-  /// replicas that have a GPU each, which AUTO uses where all workers have it, GPUs and no TLS between
-  /// hosts. The name of an algorithm
-  /// ("RING", "DIRECT", "HALVING_DOUBLING", ..., in any case, or one of `algorithms`) selects it
-  /// for every size, with messages.
+  /// processes that mpirun or srun has started (make_mpi_communicator). "NCCL" requires it for
+  /// gradients of replicas that have a GPU each, which AUTO uses where all workers have it, GPUs
+  /// and no TLS between hosts. The name of an algorithm ("RING", "DIRECT", "HALVING_DOUBLING", ...,
+  /// in any case, or one of `algorithms`) selects it for every size, with messages.
   CommunicationImplementation implementation = "AUTO";
   /// The size of a bucket of tensors that are reduced together (TensorFlow's name; see `packs_of`).
   /// 0: one bucket, or as many as `overlap` needs.
@@ -72,12 +71,12 @@ struct CommunicationOptions {
   /// Reduces gradients while backward still runs. Default: true on several hosts; on one host the
   /// cores that would move them are busy.
   std::optional<bool> overlap = {};
-  /// "BFLOAT16" or "FLOAT16": each replica rounds its gradients of float32 and float64 variables to 16 bits,
-  /// the rounded ones are added in float32, and so is the update: gradients take half the bytes on the wire,
-  /// but for partial sums, which stay in float32. Not gradients of embeddings (sparse ones). float16
-  /// is the more exact, and infinite beyond 65504: LossScaleOptimizer then leaves the step out. Replicas of
-  /// one process on CPUs send nothing, and round nothing.
-  /// Source: bf16_compress_hook of torch.distributed.algorithms.ddp_comm_hooks.
+  /// "BFLOAT16" or "FLOAT16": each replica rounds its gradients of float32 and float64 variables to
+  /// 16 bits, the rounded ones are added in float32, and so is the update: gradients take half the
+  /// bytes on the wire, but for partial sums, which stay in float32. Not gradients of embeddings
+  /// (sparse ones). float16 is the more exact, and infinite beyond 65504: LossScaleOptimizer then
+  /// leaves the step out. Replicas of one process on CPUs send nothing, and round nothing. Source:
+  /// bf16_compress_hook of torch.distributed.algorithms.ddp_comm_hooks.
   GradientCompression gradient_compression = "NONE";
   /// Additional algorithms, the same in all processes: AUTO chooses from them, too, and
   /// `implementation` may name one. Each schedule is verified before it is used (`find_fault`).

@@ -63,7 +63,8 @@ struct PathLock {
   std::shared_ptr<const void> holder = nullptr;
 };
 
-/// A file system. Every path that strata reads or writes is accessed through one of these. Paths are UTF-8 with '/'; symbolic links are followed.
+/// A file system. Every path that strata reads or writes is accessed through one of these. Paths
+/// are UTF-8 with '/'; symbolic links are followed.
 ///
 /// Errors of every call name the path and the system's message: kNotFound, kPermissionDenied (also
 /// a read-only file system), kAlreadyExists, kFailedPrecondition (a folder where a file was
@@ -105,8 +106,9 @@ class STRATA_API FileSystem {
   /// is advisory and prevents no access. kUnsupported unless overridden.
   virtual PathLock try_lock(const std::string& path) const;
 
-  /// Whether `rename` moves folders. Where it does not, as in object stores, a file of `create` is atomic: others see
-  /// it whole from its first `sync` or `close` on, or what was there before, and nothing of one that is destroyed without.
+  /// Whether `rename` moves folders. Where it does not, as in object stores, a file of `create` is
+  /// atomic: others see it whole from its first `sync` or `close` on, or what was there before, and
+  /// nothing of one that is destroyed without.
   virtual bool renames_folders() const { return true; }
 };
 
@@ -114,9 +116,10 @@ class STRATA_API FileSystem {
 STRATA_API const FileSystem& local_file_system();
 
 /// Returns the file system of `path`: the one registered for the scheme before "://", else the
-/// disk. "s3://bucket/key" and "gs://bucket/key" are object stores (docs/object_stores.md), unless another was registered.
-/// @throws Error kUnimplemented: the scheme is not registered; lists those that are. kUnauthenticated: an object store
-///   without credentials.
+/// disk. "s3://bucket/key" and "gs://bucket/key" are object stores (docs/object_stores.md), unless
+/// another was registered.
+/// @throws Error kUnimplemented: the scheme is not registered; lists those that are.
+///   kUnauthenticated: an object store without credentials.
 STRATA_API const FileSystem& file_system_of(std::string_view path);
 
 /// Registers `file_system`, which must live until the process ends, for paths that start with

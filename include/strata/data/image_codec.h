@@ -20,9 +20,9 @@ struct DecodeOptions {
   int64_t min_height = 0;
   int64_t min_width = 0;
 
-  /// JPEG: decodes this window alone, with the pixels that it has in the whole image; 0 x 0: all of it. Rows above and
-  /// below cost little. With `min_height` and `min_width`, which are then the window's, it shrinks with the image, and its
-  /// edges are rounded outwards.
+  /// JPEG: decodes this window alone, with the pixels that it has in the whole image; 0 x 0: all of
+  /// it. Rows above and below cost little. With `min_height` and `min_width`, which are then the
+  /// window's, it shrinks with the image, and its edges are rounded outwards.
   ImageBox window = {};
 
   /// JPEG: the more exact inverse DCT (INTEGER_ACCURATE); TensorFlow uses INTEGER_FAST by default.

@@ -11,8 +11,9 @@
 
 /// What training on photographs does to them: a window of random size and form, and other colours.
 ///
-/// `random` is the source of the numbers, such as RandomNumbers of an element's key: an object with uniform(), which
-/// returns a double in [0, 1), and below(n), which returns an integer from 0 to n - 1.
+/// `random` is the source of the numbers, such as RandomNumbers of an element's key: an object with
+/// uniform(), which returns a double in [0, 1), and below(n), which returns an integer from 0 up to
+/// n, without it.
 namespace strata::data {
 
 /// A part of an image, its sides from 0 to 1: where an object is.
@@ -69,8 +70,8 @@ class STRATA_API BoxSampler {
 
 }  // namespace detail
 
-/// A random window, as Inception was trained with: first its form, then its size, then its place are drawn, until it shows
-/// enough of an object.
+/// A random window, as Inception was trained with: first its form, then its size, then its place
+/// are drawn, until it shows enough of an object.
 /// @param objects  None: the whole image is one.
 /// @throws Error  kInvalidArgument: options, sizes or objects out of their ranges.
 /// Source: tf.image.sample_distorted_bounding_box, whose windows it has for the same numbers.
@@ -98,8 +99,8 @@ ImageBox sample_distorted_box(int64_t height, int64_t width, std::vector<Relativ
   return {.height = height, .width = width};
 }
 
-// Colours: of images as those of image_ops.h, float32 with values from 0 to 1 or uint8, which is rounded and kept within
-// its range. Batches are taken image by image.
+// Colours: of images as those of image_ops.h, float32 with values from 0 to 1 or uint8, which is
+// rounded and kept within its range. Batches are taken image by image.
 
 /// Source: tf.image.adjust_brightness.
 STRATA_API at::Tensor adjust_brightness(const at::Tensor& image, double delta);
@@ -117,9 +118,9 @@ struct ColorDistortion {
   std::pair<double, double> contrast = {0.5, 1.5};    ///< Factor.
 };
 
-/// Brightness, saturation, hue and contrast by random amounts, in this order; or brightness, contrast, saturation and hue, with
-/// probability 1/2. float32 is kept within 0 to 1. Draws five numbers.
-/// Source: Inception's preprocessing, as tf_cnn_benchmarks has it.
+/// Brightness, saturation, hue and contrast by random amounts, in this order; or brightness,
+/// contrast, saturation and hue, with probability 1/2. float32 is kept within 0 to 1. Draws five
+/// numbers. Source: Inception's preprocessing, as tf_cnn_benchmarks has it.
 template <class Random>
 at::Tensor distort_color(const at::Tensor& image, Random& random, const ColorDistortion& how = {}) {
   const auto between = [&](double low, double high) {

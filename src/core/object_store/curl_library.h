@@ -4,8 +4,8 @@
 
 namespace strata::object_store {
 
-/// The functions of libcurl that are called here. Its library is opened when the first path of an object store is
-/// used: programs that have none neither need nor load it.
+/// The functions of libcurl that are called here. Its library is opened when the first path of an
+/// object store is used: programs that have none neither need nor load it.
 struct CurlLibrary {
   decltype(&::curl_easy_init) easy_init;
   decltype(&::curl_easy_cleanup) easy_cleanup;

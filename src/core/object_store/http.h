@@ -36,8 +36,8 @@ struct HttpLimits {
 
 /// Sends a request by libcurl over HTTP or HTTPS, and waits for the response, whatever its status.
 /// Connections are kept for later requests. Threads: any, at once.
-/// @throws Error  kUnavailable: no whole response has come, or it is longer than `into`; says why. Worth another try.
-///   kUnimplemented: libcurl is missing.
+/// @throws Error kUnavailable: no whole response has come, or it is longer than `into`; says why.
+///   Worth another try. kUnimplemented: libcurl is missing.
 HttpResponse send_http(const HttpRequest& request, const HttpLimits& limits);
 
 }  // namespace strata::object_store

@@ -11,8 +11,8 @@
 namespace strata::object_store {
 namespace {
 
-/// Objects have no folders: one is there if the key of some object begins with its name. An object of its own, "name/",
-/// stands for one that was made, as Amazon's console makes it.
+/// Objects have no folders: one is there if the key of some object begins with its name. An object
+/// of its own, "name/", stands for one that was made, as Amazon's console makes it.
 class ObjectFileSystem final : public FileSystem {
  public:
   explicit ObjectFileSystem(Settings settings) : store_(std::move(settings)) {}

@@ -16,7 +16,8 @@ bool is_scheme(std::string_view scheme);
 const char* variable_of_process(const char* name);
 
 /// The file system of an object store, as the environment says (`settings_of`).
-/// @throws Error  kUnimplemented: strata was built without libcurl, or it is missing. And what settings.h throws.
+/// @throws Error kUnimplemented: strata was built without libcurl, or it is missing. And what
+///   settings.h throws.
 std::unique_ptr<const FileSystem> make_file_system(
     const std::string& scheme, const Environment& environment = &variable_of_process);
 

@@ -154,7 +154,8 @@ HttpRequest Store::request_of(const Call& call) const {
   const ObjectPath& path = call.path;
   const std::string region = this->region();
   const bool is_amazon = settings_.endpoint.empty();
-  // Amazon wants the bucket in the host's name, but for one with dots, which no certificate of the host knows.
+  // Amazon wants the bucket in the host's name, but for one with dots, which no certificate of the
+  // host knows.
   const bool in_host = is_amazon && path.bucket.find('.') == std::string::npos;
   const std::string base = is_amazon ? str_cat("https://", in_host ? path.bucket + "." : "", "s3.",
                                                region, ".amazonaws.com")

@@ -31,12 +31,14 @@ struct ObjectInfo {
   std::string tag;          ///< Another one after each change.
 };
 
-/// The calls of an object store with Amazon S3's interface, which Google's has, too. Each is tried again, with growing pauses,
-/// until `Settings::timeout`, where the server was not reached, stopped in the middle or was busy.
+/// The calls of an object store with Amazon S3's interface, which Google's has, too. Each is tried
+/// again, with growing pauses, until `Settings::timeout`, where the server was not reached, stopped
+/// in the middle or was busy.
 ///
-/// Errors of every call name the path and the server's message: kNotFound (an object, an upload or a bucket),
-/// kPermissionDenied, kUnauthenticated (unknown or wrong keys), kResourceExhausted (quota), kUnavailable (after the last attempt).
-/// Threads: any, at once. Source: Amazon S3 API Reference, 2006-03-01.
+/// Errors of every call name the path and the server's message: kNotFound (an object, an upload or
+/// a bucket), kPermissionDenied, kUnauthenticated (unknown or wrong keys), kResourceExhausted
+/// (quota), kUnavailable (after the last attempt). Threads: any, at once. Source: Amazon S3 API
+/// Reference, 2006-03-01.
 class Store {
  public:
   explicit Store(Settings settings) : settings_(std::move(settings)), region_(settings_.region) {}
@@ -53,8 +55,8 @@ class Store {
   void remove(const ObjectPath& path) const;
   /// By the server.
   void copy(const ObjectPath& from, const ObjectPath& to) const;
-  /// Names of what is in a folder, sorted: objects, and folders with a '/' at the end, at most `limit`. The name of the
-  /// object that stands for the folder itself is empty.
+  /// Names of what is in a folder, sorted: objects, and folders with a '/' at the end, at most
+  /// `limit`. The name of the object that stands for the folder itself is empty.
   std::vector<std::string> list(const ObjectPath& folder, size_t limit = SIZE_MAX) const;
 
   /// An object in parts, each of 5 MiB at least but for the last; at most 10,000.

@@ -22,17 +22,17 @@ namespace strata::optimizers {
 
 /// Sums the gradients of replicas that have a GPU each, on the cards, while backward still runs.
 ///
-/// A bucket is a run of neighbouring tensors in flat memory of gradients (with `gradient_compression`, in
-/// memory of 16-bit numbers that is laid out alike). As soon as a replica's
-/// backward has made all of a bucket's, they are copied there by one kernel; when all replicas of the
-/// process have, the bucket's sum is enqueued on the communication streams, in the order of the
-/// buckets. The update waits, on the card, for the sums. The host waits for nothing.
+/// A bucket is a run of neighbouring tensors in flat memory of gradients (with
+/// `gradient_compression`, in memory of 16-bit numbers that is laid out alike). As soon as a
+/// replica's backward has made all of a bucket's, they are copied there by one kernel; when all
+/// replicas of the process have, the bucket's sum is enqueued on the communication streams, in the
+/// order of the buckets. The update waits, on the card, for the sums. The host waits for nothing.
 ///
-/// The first step decides, in all processes alike, which variables have buckets (those with a sparse
-/// gradient have none) and in which order their gradients lie in memory: the order in which the backward
-/// of the first replica made them, so that a bucket is complete as early as it can be. Sums are of each
-/// element by itself: their bits do not depend on the buckets.
-/// Source: torch.nn.parallel.DistributedDataParallel, which rebuilds its buckets after a first step.
+/// The first step decides, in all processes alike, which variables have buckets (those with a
+/// sparse gradient have none) and in which order their gradients lie in memory: the order in which
+/// the backward of the first replica made them, so that a bucket is complete as early as it can be.
+/// Sums are of each element by itself: their bits do not depend on the buckets. Source:
+/// torch.nn.parallel.DistributedDataParallel, which rebuilds its buckets after a first step.
 class CardReducer {
  public:
   /// Variables of one dtype, and memory for their gradients.
@@ -42,25 +42,26 @@ class CardReducer {
     /// Each card needs the sums of its parts of buckets alone (`shards_of`).
     bool scatter = false;
   };
-  /// Gives memory, best in this order: all variables, those first whose gradients come first. By one
-  /// thread, in the first step.
+  /// Gives memory, best in this order: all variables, those first whose gradients come first. By
+  /// one thread, in the first step.
   using LayOut = std::function<std::vector<Part>(const std::vector<size_t>& order)>;
 
   /// @param name  Of the optimizer, for messages.
-  /// @param variables  Of a group whose options have `cards`; `bytes_per_pack` is the size of a bucket.
+  /// @param variables Of a group whose options have `cards`; `bytes_per_pack` is the size of a
+  ///   bucket.
   /// @param lay_out  Empty: the reducer has memory of its own.
   CardReducer(std::string name, std::vector<Variable> variables, LayOut lay_out = {});
 
   /// A replica begins a run: what it had left of one that failed is forgotten.
   void begin(int local);
-  /// A gradient is complete while backward is still running. Threads: each replica's, whose current stream
-  /// it is on.
+  /// A gradient is complete while backward is still running. Threads: each replica's, whose current
+  /// stream it is on.
   void mark_ready(int local, size_t variable, const at::Tensor& gradient);
   /// All of a replica's gradients, those that were marked ready included; undefined: none. Threads:
   /// each replica's.
   void add(int local, const std::vector<at::Tensor>& gradients);
-  /// Called by one thread after all replicas of this process have called `add`; in the first step in all
-  /// processes together.
+  /// Called by one thread after all replicas of this process have called `add`; in the first step
+  /// in all processes together.
   /// @param gradients  By local replica, as given to `add`.
   /// @param is_elsewhere  By variable: the first step's says which have no bucket, in all processes
   ///   alike. Empty, where there is one process: those with a sparse gradient.
@@ -75,8 +76,8 @@ class CardReducer {
   bool has(size_t variable) const { return home_[variable].bucket >= 0; }
   /// A part's buckets, as its arenas are shared out between the cards; known after `finish`.
   CardShards shards_of(size_t part) const;
-  /// The sum, on a replica's card, with `scatter` in its parts of buckets alone; ready on the streams of the thread that called `finish`, and of those
-  /// that have called `wait`.
+  /// The sum, on a replica's card, with `scatter` in its parts of buckets alone; ready on the
+  /// streams of the thread that called `finish`, and of those that have called `wait`.
   const at::Tensor& sum(size_t variable, int local) const {
     return views_[static_cast<size_t>(local)][variable];
   }
@@ -140,8 +141,8 @@ class CardReducer {
   size_t next_ STRATA_GUARDED_BY(mutex_) = 0;  // the first bucket whose sum is not enqueued
 };
 
-/// What backward calls with a replica's gradients: marks them ready. @param cards  Its owner's, which may
-/// replace it between steps.
+/// What backward calls with a replica's gradients: marks them ready. @param cards Its owner's,
+/// which may replace it between steps.
 OnGradient marks_ready(const std::unique_ptr<CardReducer>& cards, int local);
 
 }  // namespace strata::optimizers

@@ -12,9 +12,9 @@
 
 namespace strata::optimizers {
 
-/// Which elements of the arenas of a dtype each replica updates, and keeps slots of, where the cards of a
-/// job share an optimizer's state out: of n replicas replica r has the r-th of n equal parts of each
-/// bucket, which a reduce-scatter gives it. The same in all processes.
+/// Which elements of the arenas of a dtype each replica updates, and keeps slots of, where the
+/// cards of a job share an optimizer's state out: of n replicas replica r has the r-th of n equal
+/// parts of each bucket, which a reduce-scatter gives it. The same in all processes.
 struct CardShards {
   /// Of the arenas; each a multiple of `num_replicas` elements. What is in none is all replicas'.
   std::vector<collective::Range> buckets = {};
@@ -28,13 +28,14 @@ struct CardShards {
 };
 bool operator==(const CardShards& a, const CardShards& b);
 
-/// Makes arenas whole of which each card has written its own parts, on the communication streams; the
-/// host waits for nothing.
+/// Makes arenas whole of which each card has written its own parts, on the communication streams;
+/// the host waits for nothing.
 class ShardGatherer {
  public:
   explicit ShardGatherer(std::shared_ptr<collective::CardCommunicator> communicator);
 
-  /// The replica's parts are ready on the calling thread's stream of its card. Threads: each replica's.
+  /// The replica's parts are ready on the calling thread's stream of its card. Threads: each
+  /// replica's.
   void written(int local);
   /// By one thread, after `written` of all replicas of this process, in all processes together.
   /// @param memory  By local replica.

@@ -43,8 +43,8 @@ struct ReducerOptions {
   bool shard = false;
   /// With `shard`: every process needs the sums of all elements nevertheless, for norms.
   bool whole_sums = false;
-  /// A CardReducer sums the gradients. What is left is to agree on a step, and variables that have had a
-  /// sparse gradient in the first.
+  /// A CardReducer sums the gradients. What is left is to agree on a step, and variables that have
+  /// had a sparse gradient in the first.
   bool on_cards = false;
 };
 
@@ -189,8 +189,9 @@ class GradientReducer {
   Thread sender_;  // last: it uses the others
 };
 
-/// What backward calls with a replica's gradients: marks them ready, in a trace by a node that does.
-/// Empty, if there is no reducer. @param reducer  Its owner's, which may replace it between steps.
+/// What backward calls with a replica's gradients: marks them ready, in a trace by a node that
+/// does. Empty, if there is no reducer. @param reducer Its owner's, which may replace it between
+/// steps.
 OnGradient marks_ready(const std::unique_ptr<GradientReducer>& reducer, int local);
 
 }  // namespace strata::optimizers

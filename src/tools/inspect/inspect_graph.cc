@@ -1,4 +1,5 @@
-// `strata inspect model.graph`: a saved graph's inputs, outputs and weights, and how many nodes each operator has.
+// `strata inspect model.graph`: a saved graph's inputs, outputs and weights, and how many nodes
+// each operator has.
 #include <cstdint>
 #include <iostream>
 #include <map>
