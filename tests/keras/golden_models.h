@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/abs.h>
-#include <ATen/ops/einsum.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -45,10 +44,6 @@ inline void register_golden_classes() {
   keras::register_operation(
       "mine>Times", [](const keras::Tensors& x, const keras::OperationArguments& arguments) {
         return keras::Tensors{x[0] * arguments.config.at("factor").as_double()};
-      });
-  keras::register_operation(
-      "Einsum", [](const keras::Tensors& x, const keras::OperationArguments& arguments) {
-        return keras::Tensors{at::einsum(arguments.config.at("subscripts").as_string(), x)};
       });
 }
 

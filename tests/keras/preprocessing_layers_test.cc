@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layers/categories.h"
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/image_preprocessing.h"
 #include "strata/keras/layers/pooling.h"
@@ -141,6 +142,59 @@ TEST(ImageLayoutTest, FlattenGivesTheOrderOfTheShape) {
   const at::Tensor image = planes.permute({0, 2, 3, 1});
   EXPECT_TRUE(at::equal(Flatten()(image), image.contiguous().view({1, 24})));
   EXPECT_TRUE(at::equal(Reshape({4, 6})(image), image.contiguous().view({1, 4, 6})));
+}
+
+TEST(DiscretizationTest, AdaptsToQuantiles) {
+  Discretization layer({.num_bins = 4});
+  expect_error_containing([&] { layer(at::ones({2})); }, ErrorCode::kFailedPrecondition,
+                          "has no boundaries; call adapt(data) first");
+  layer.adapt(at::arange(100));
+  // As Keras's layer has them for the same numbers, in float32.
+  const auto boundaries = [](const keras::Layer& of) {
+    std::vector<double> values;
+    keras::from_config(of->config().at("bin_boundaries"), values);
+    return at::tensor(values, at::kDouble);
+  };
+  EXPECT_TRUE(at::allclose(
+      boundaries(layer),
+      at::tensor({23.999982833862305, 48.99998092651367, 73.99998474121094}, at::kDouble), 1e-5));
+  EXPECT_TRUE(layer(at::tensor({0.0, 30.0, 99.0})).equal(at::tensor({0, 1, 3}, at::kInt)));
+  Discretization rough({.num_bins = 3, .epsilon = 0.1});
+  rough.adapt(at::arange(50).square());
+  EXPECT_TRUE(
+      at::allclose(boundaries(rough), at::tensor({250.99996948242188, 1051.0}, at::kDouble), 1e-5));
+}
+
+TEST(DiscretizationTest, WhatDoesNotFitIsRefused) {
+  expect_error_containing([] { Discretization({}); }, ErrorCode::kInvalidArgument,
+                          "You need to set either `num_bins` or `bin_boundaries`.");
+  expect_error_containing([] { Discretization({.bin_boundaries = {1}, .num_bins = 2}); },
+                          ErrorCode::kInvalidArgument, "should not be set");
+  expect_error_containing(
+      [] {
+        Discretization({.bin_boundaries = {2, 1}});
+      },
+      ErrorCode::kInvalidArgument, "got bin_boundaries that fall");
+  expect_error_containing([] { Discretization({.bin_boundaries = {1}}).adapt(at::ones({2})); },
+                          ErrorCode::kFailedPrecondition, "use `num_bins` instead");
+}
+
+TEST(CategoryEncodingTest, CountsByWeights) {
+  const CategoryEncoding layer(4, {.output_mode = "count"});
+  const at::Tensor tokens = at::tensor({1, 2, 2, 0, 3, 1}).view({2, 3});
+  const at::Tensor weights = at::tensor({0.5, 1.0, 2.0, 1.0, 0.0, 4.0}).view({2, 3});
+  EXPECT_TRUE(
+      layer(keras::Tensors{tokens, weights})
+          .equal(at::tensor({0.0, 0.5, 3.0, 0.0, 1.0, 4.0, 0.0, 0.0}, at::kFloat).view({2, 4})));
+  expect_error_containing(
+      [&] {
+        CategoryEncoding(4)(keras::Tensors{tokens, weights});
+      },
+      ErrorCode::kInvalidArgument, "`count_weights` is not used");
+  expect_error_containing([] { CategoryEncoding(0); }, ErrorCode::kInvalidArgument,
+                          "`num_tokens` must be >= 1");
+  expect_error_containing([] { CategoryEncoding(3, {.output_mode = "int"}); },
+                          ErrorCode::kInvalidArgument, "got output_mode='int'");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/selu.h>
 #include <ATen/ops/tensor.h>
@@ -17,10 +18,12 @@
 
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
+#include "strata/keras/layers/color_augmentation.h"
 #include "strata/keras/layers/image_preprocessing.h"
 #include "strata/keras/layers/regularization.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
+#include "support/expect_error.h"
 #include "support/replicas.h"
 
 namespace strata::layers {
@@ -61,6 +64,15 @@ std::vector<Case> all_layers() {
       {"zoom", RandomZoom(0.3), image},
       {"contrast", RandomContrast(0.5, {.value_range = {-9, 9}}), image},
       {"brightness", RandomBrightness(0.5, {.value_range = {-9, 9}}), image},
+      {"grayscale", RandomGrayscale(0.5), {64, 8, 9, 3}},
+      {"invert", RandomInvert(0.9, {.value_range = {-9, 9}}), {64, 8, 9, 3}},
+      {"posterization", RandomPosterization({2, 6}, {.value_range = {-9, 9}}), image},
+      {"saturation", RandomSaturation(0.5, {.value_range = {-9, 9}}), image},
+      {"hue", RandomHue(0.5, {.value_range = {-9, 9}}), image},
+      {"degeneration", RandomColorDegeneration(0.5, {.value_range = {-9, 9}}), image},
+      {"sharpness", RandomSharpness(0.4, {.value_range = {-9, 9}}), image},
+      {"solarization", Solarization(0.3, 0.4, {.value_range = {-9, 9}}), image},
+      {"erasing", RandomErasing({0.9, 1.0}, {.value_range = {-9, 9}}), image},
   };
 }
 
@@ -224,6 +236,35 @@ TEST(RandomCropTest, ResizesTheMiddleAtInference) {
   EXPECT_EQ(config.at("height").as_int(), 8);
   EXPECT_EQ(config.at("width").as_int(), 9);
   EXPECT_EQ(config.at("seed").as_int(), 3);
+}
+
+TEST(RandomColorTest, EachImageIsDrawnForByItself) {
+  at::manual_seed(9);
+  const at::Tensor x = at::rand({400, 2, 2, 3}) * 255;
+  const auto share_changed = [&](const keras::Layer& layer) {
+    return number((train(layer, x) != x).flatten(1).any(1).to(at::kDouble).mean());
+  };
+  EXPECT_NEAR(share_changed(RandomGrayscale(0.3)), 0.3, 0.08);
+  EXPECT_NEAR(share_changed(RandomInvert({0.6, 0.6})), 0.6, 0.08);
+  // The probability itself is drawn from 0 to 0.5.
+  EXPECT_NEAR(share_changed(RandomInvert(0.5)), 0.25, 0.07);
+  const at::Tensor erased = train(RandomErasing({1, 1}, {.scale = {0.25, 0.25}, .fill_value = 0.0}),
+                                  at::full({400, 20, 20, 1}, 1.0));
+  EXPECT_NEAR(share_of_zeros(erased), 0.25, 0.02);  // sides of half the length
+  const at::Tensor bits = train(RandomPosterization({1, 4}), at::full({400, 1, 1, 1}, 255.0));
+  for (const double level : {128.0, 192.0, 224.0}) {
+    EXPECT_NEAR(number((bits == level).to(at::kDouble).mean()), 1.0 / 3, 0.09) << level;
+  }
+}
+
+TEST(RandomColorTest, BadFactorsAreRefused) {
+  expect_error_containing([] { RandomHue(1.5); }, ErrorCode::kInvalidArgument,
+                          "RandomHue: The `factor` argument should be a number (or a list of two "
+                          "numbers) in the range [0, 1]");
+  expect_error_containing([] { RandomPosterization(9.0); }, ErrorCode::kInvalidArgument,
+                          "in the range [1, 8]");
+  expect_error_containing([] { RandomGrayscale(-0.1); }, ErrorCode::kInvalidArgument,
+                          "`factor` should be between 0 and 1");
 }
 
 TEST(RandomColorTest, StaysWithinFactorAndRange) {

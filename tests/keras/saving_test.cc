@@ -165,10 +165,9 @@ TEST_F(SavingTest, LimitsOfReadersAreTheCallers) {
   save_model(model, path("m.keras"));
   save_weights(model, path("m.weights.h5"));
   const ReadLimits few{.parts = 3};
-  for (const auto& load :
-       {std::function([&] { load_model(path("m.keras"), {.limits = few}); }),
-        std::function([&] { load_weights(model, path("m.keras"), few); }),
-        std::function([&] { model.load_weights(path("m.weights.h5"), few); })}) {
+  for (const auto& load : {std::function([&] { load_model(path("m.keras"), {.limits = few}); }),
+                           std::function([&] { load_weights(model, path("m.keras"), few); }),
+                           std::function([&] { model.load_weights(path("m.weights.h5"), few); })}) {
     expect_error_containing(load, ErrorCode::kResourceExhausted, "parts");
   }
   load_model(path("m.keras"));
@@ -271,13 +270,13 @@ TEST_F(SavingTest, ClassesAreSavedByTheirRegisteredName) {
 }
 
 TEST_F(SavingTest, OperationsOnceRegistered) {
-  const Json entry =
-      Json::parse(R"({"module":"keras.src.ops.numpy","class_name":"Roll","registered_name":"Roll",)"
-                  R"("config":{"name":"c","shift":1,"axis":1}})");
+  const Json entry = Json::parse(
+      R"({"module":"keras.src.ops.numpy","class_name":"Whirl","registered_name":"Whirl",)"
+      R"("config":{"name":"c","shift":1,"axis":1}})");
   expect_error_containing([&] { layer_from_config(entry); }, ErrorCode::kUnimplemented,
-                          "node 'c' is operation Roll, which is unknown to strata; "
-                          "register_operation(\"Roll\", ...)");
-  register_operation("Roll", [](const Tensors& x, const OperationArguments& arguments) {
+                          "node 'c' is operation Whirl, which is unknown to strata; "
+                          "register_operation(\"Whirl\", ...)");
+  register_operation("Whirl", [](const Tensors& x, const OperationArguments& arguments) {
     return Tensors{at::roll(x[0], arguments.config.at("shift").as_int(),
                             arguments.config.at("axis").as_int())};
   });
@@ -290,8 +289,8 @@ TEST_F(SavingTest, OperationsOnceRegistered) {
   EXPECT_TRUE(load_model(path("m.keras"))(at::tensor({1.0F, 2.0F, 3.0F}).unsqueeze(0))
                   .equal(at::tensor({3.0F, 1.0F, 2.0F}).unsqueeze(0)));
   expect_error_containing(
-      [&] { register_operation("Roll", [](const Tensors& x, const auto&) { return x; }); },
-      ErrorCode::kAlreadyExists, "there is an operation 'Roll' already");
+      [&] { register_operation("Whirl", [](const Tensors& x, const auto&) { return x; }); },
+      ErrorCode::kAlreadyExists, "there is an operation 'Whirl' already");
   expect_error_containing(
       [&] { register_operation("Add", [](const Tensors& x, const auto&) { return x; }); },
       ErrorCode::kAlreadyExists, "there is an operation 'Add' already");

@@ -34,11 +34,11 @@ struct OperationArguments {
 using OperationFunction =
     std::function<Tensors(const Tensors& inputs, const OperationArguments& arguments)>;
 
-/// Lets files hold an operation of Keras's that this library does not have, or one of your own (a
-/// class derived from keras.Operation).
+/// Lets files hold an operation of your own (a class derived from keras.Operation), or one of a
+/// later Keras than this library knows. `ops::invoke` calls it, too.
 ///
-///     keras::register_operation("Einsum", [](const Tensors& x, const auto& arguments) -> Tensors {
-///       return {at::einsum(arguments.config.at("subscripts").as_string(), x)};
+///     keras::register_operation("shop>Times", [](const Tensors& x, const auto& arguments) {
+///       return Tensors{x[0] * arguments.config.at("factor").as_double()};
 ///     });
 ///
 /// @param name  The class as it is in the file, or what Keras registers it by: "package>Class".

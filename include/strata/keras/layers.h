@@ -4,6 +4,8 @@
 
 #include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/attention.h"
+#include "strata/keras/layers/categories.h"
+#include "strata/keras/layers/color_augmentation.h"
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/image_preprocessing.h"

@@ -63,6 +63,8 @@ Layer make_from_config(const Json& config, Arguments arguments, const char* clas
 std::vector<LayerClass> activation_layers();
 std::vector<LayerClass> attention_layers();
 std::vector<LayerClass> batch_normalization_layers();
+std::vector<LayerClass> category_layers();
+std::vector<LayerClass> color_augmentation_layers();
 std::vector<LayerClass> concatenate_layers();
 std::vector<LayerClass> conv_transpose_layers();
 std::vector<LayerClass> convolutional_layers();

@@ -14,6 +14,7 @@
 #include "keras/layers/image_crop.h"
 #include "keras/layers/image_layer.h"
 #include "keras/layers/layer_class.h"
+#include "keras/layers/random_factor.h"
 #include "keras/layers/windows.h"
 #include "strata/keras/layers/image_preprocessing.h"
 
@@ -110,22 +111,7 @@ void visit(Config& config, Arguments& layer) {
   config("data_format", options.data_format);
 }
 
-/// Within the bounds, in order. Keras writes most factors so.
-Factor resolved(const char* class_name, const Factor& factor, double least, double most) {
-  const bool fits = factor.single ? factor.upper >= least && factor.upper <= most
-                                  : factor.lower <= most && factor.upper >= least;
-  STRATA_CHECK(fits, kInvalidArgument, "[layers] ", class_name,
-               ": The `factor` argument should be a number (or a list of two numbers) in the range "
-               "[",
-               least, ", ", most, "]. Received: factor=", to_config(factor).dump());
-  if (!factor.single) {
-    return {std::min(factor.lower, factor.upper), std::max(factor.lower, factor.upper)};
-  }
-  const double f = std::abs(factor.upper);
-  return {std::max(-f, least), f};
-}
-
-/// The same for factors that Keras writes as they were given.
+/// As `resolved`, for factors that Keras writes as they were given.
 void check_factor(const char* class_name, const Factor& factor, double below) {
   for (const double f : {factor.lower, factor.upper}) {
     STRATA_CHECK(f <= 1 && (f > below || factor.single), kInvalidArgument, "[layers] ", class_name,

@@ -8,7 +8,6 @@
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log_sigmoid.h>
 #include <ATen/ops/log_softmax.h>
-#include <ATen/ops/one_hot.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/selu.h>
 #include <ATen/ops/sigmoid.h>
@@ -82,21 +81,6 @@ const OperationRow kActivationRows[] = {
     row(
         "LogSoftmax", [](C call) { return at::log_softmax(x_of(call), call.integer("axis", -1)); },
         "axis"),
-    {.name = "OneHot",
-     .module = "nn",
-     .dtype = OutputDtype::kFloating,
-     .compute =
-         [](C call) {
-           return at::one_hot(call.tensor(0, "x").to(at::kLong), call.integer("num_classes", -1))
-               .to(at::kFloat);
-         },
-     .shape =
-         [](const std::vector<Shape>& inputs, C call) {
-           Shape shape = inputs.at(0);
-           shape.push_back(call.integer("num_classes", kNone));
-           return shape;
-         },
-     .options = "num_classes axis dtype sparse"},
 };
 
 }  // namespace

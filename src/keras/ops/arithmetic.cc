@@ -38,7 +38,6 @@
 #include <ATen/ops/sub.h>
 #include <ATen/ops/tan.h>
 #include <ATen/ops/tanh.h>
-#include <ATen/ops/where.h>
 
 #include "keras/graph/input_layer.h"
 #include "keras/ops/operation.h"
@@ -136,15 +135,6 @@ const OperationRow kArithmeticRows[] = {
      .compute = clip,
      .elementwise = true,
      .options = "x_min x_max"},
-    {.name = "Where",
-     .module = "numpy",
-     .dtype = kPromoted,
-     .compute =
-         [](C call) {
-           return at::where(call.tensor(0, "condition"), call.tensor(1, "x1"),
-                            call.tensor(2, "x2"));
-         },
-     .elementwise = true},
     {.name = "Cast",
      .module = "core",
      .dtype = OutputDtype::kOption,

@@ -1,9 +1,15 @@
 #include "keras/ops/operation.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "core/join.h"
 #include "keras/call_options.h"
@@ -17,12 +23,24 @@ const Json kNull;
 constexpr std::string_view kModule = "keras.src.ops.";
 
 auto tables() {
-  return std::array{arithmetic_operations(), reduction_operations(), shape_operations(),
-                    activation_operations()};
+  return std::array{arithmetic_operations(),     reduction_operations(),  shape_operations(),
+                    activation_operations(),     elementary_operations(), statistics_operations(),
+                    array_operations(),          index_operations(),      sorting_operations(),
+                    linear_algebra_operations(), signal_operations(),     window_operations(),
+                    network_operations(),        image_operations(),      decode_operations()};
 }
 
 std::string known_operations() {
   return join(tables(), [](const auto& table) { return join(table, &OperationRow::name); });
+}
+
+/// @param node  Its name, for messages.
+const OperationRow& known_operation(const ObjectJson& object, const std::string& node) {
+  const OperationRow* row = find_operation(object.class_name);
+  STRATA_CHECK(row != nullptr, kUnimplemented, "[keras] node '", node, "' is operation ",
+               object.class_name, ", which is unknown to strata; register_operation(\"",
+               object.class_name, "\", ...) adds it; known operations: ", known_operations());
+  return *row;
 }
 
 bool has_word(std::string_view words, std::string_view word) {
@@ -33,6 +51,19 @@ bool has_word(std::string_view words, std::string_view word) {
     at = end + 1;
   }
   return false;
+}
+
+/// The options without `name`, all of which the row knows.
+Json known_options(const OperationRow& row, const ObjectJson& object, const std::string& node) {
+  Json options = Json::object();
+  for (const auto& [key, value] : object.config.as_object()) {
+    if (key == "name") continue;
+    STRATA_CHECK(value.is_null() || has_word(row.options, key), kUnimplemented,
+                 "[keras] config of ", object.class_name, " operation '", node, "': got option '",
+                 key, "' = ", value.dump(), "; it is unknown to strata");
+    if (has_word(row.options, key)) options.set(key, value);
+  }
+  return options;
 }
 
 /// NumPy's broadcasting; a size that is not known is taken to fit.
@@ -99,6 +130,22 @@ Tensors OperationCall::tensors(size_t i, const char* name) const {
   return tensors;
 }
 
+std::vector<std::pair<std::string, Json>> OperationCall::named_arguments() const {
+  std::vector<std::pair<std::string, Json>> named;
+  const Json* kwargs = options_.is_object() ? options_.find("kwargs") : nullptr;
+  if (kwargs == nullptr) return named;
+  for (const auto& [name, value] : kwargs->as_object()) named.emplace_back(name, value);
+  return named;
+}
+
+Tensors OperationCall::all_tensors() const {
+  Tensors tensors;
+  const Json* args = options_.is_object() ? options_.find("args") : nullptr;
+  if (args == nullptr) return tensors;
+  for (const Json& each : args->as_array()) tensors.push_back(tensor_of(each));
+  return tensors;
+}
+
 const Json& OperationCall::option(const char* name) const {
   const Json* value = config_.find(name);
   return value != nullptr ? *value : kNull;
@@ -119,6 +166,11 @@ bool OperationCall::flag(const char* name) const {
   return !value.is_null() && value.as_bool();
 }
 
+std::string OperationCall::text(const char* name, std::string_view otherwise) const {
+  const Json& value = option(name);
+  return value.is_null() ? std::string(otherwise) : value.as_string();
+}
+
 std::vector<int64_t> OperationCall::integers(const char* name) const {
   const Json& value = option(name);
   if (value.is_null()) return {};
@@ -129,12 +181,17 @@ std::vector<int64_t> OperationCall::integers(const char* name) const {
 }
 
 const OperationRow* find_operation(std::string_view class_name) {
-  for (const auto& table : tables()) {
-    for (const OperationRow& row : table) {
-      if (row.name == class_name) return &row;
+  static const std::unordered_map<std::string_view, const OperationRow*> rows = [] {
+    std::unordered_map<std::string_view, const OperationRow*> by_name;
+    for (const auto& table : tables()) {
+      for (const OperationRow& row : table) {
+        by_name.emplace(row.name, &row);
+      }
     }
-  }
-  return nullptr;
+    return by_name;
+  }();
+  const auto found = rows.find(class_name);
+  return found == rows.end() ? nullptr : found->second;
 }
 
 OperationImpl::OperationImpl(Entry entry, Json config, const std::string& name)
@@ -167,7 +224,33 @@ TableOperationImpl::TableOperationImpl(const OperationRow& row, Json config,
       row_(row) {}
 
 Tensors TableOperationImpl::call(const Tensors& inputs, const Call& call) {
-  return {row_.compute(OperationCall(inputs, call.options, options()))};
+  return compute_operation(row_, OperationCall(inputs, call.options, options()));
+}
+
+Tensors TableOperationImpl::try_with(const std::vector<Shape>& inputs, const Json& options,
+                                     int64_t size, int64_t other) const {
+  const auto stand_in = [&](size_t i, at::Device device) {
+    Shape shape = inputs[i];
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] == kNone) shape[d] = d == 0 ? size : other;
+    }
+    const at::ScalarType dtype = i < input_dtypes_.size() ? input_dtypes_[i] : at::kFloat;
+    const auto like = at::TensorOptions().dtype(dtype).device(device);
+    if (device.is_meta() || !at::isFloatingType(dtype)) return at::zeros(shape, like);
+    // Matrices of these can be inverted.
+    const at::Tensor flat = at::arange(at::empty(shape, at::kMeta).numel(), at::kDouble);
+    return (flat * flat * 0.618 + 0.1).frac().reshape(shape).to(dtype);
+  };
+  const auto compute = [&](at::Device device) {
+    Tensors tensors;
+    for (size_t i = 0; i < inputs.size(); ++i) tensors.push_back(stand_in(i, device));
+    return compute_operation(row_, OperationCall(tensors, options, OperationImpl::options()));
+  };
+  try {
+    return compute(at::kMeta);
+  } catch (const std::exception&) {
+    return compute(at::kCPU);  // where an operator needs values; what does not fit is said by it
+  }
 }
 
 std::vector<Shape> TableOperationImpl::compute_output_shapes(const std::vector<Shape>& inputs,
@@ -176,7 +259,24 @@ std::vector<Shape> TableOperationImpl::compute_output_shapes(const std::vector<S
   if (row_.shape != nullptr) {
     return {row_.shape(inputs, OperationCall({}, options, OperationImpl::options()))};
   }
-  return LayerImpl::compute_output_shapes(inputs, options);
+  if (row_.dtype != OutputDtype::kTried) return LayerImpl::compute_output_shapes(inputs, options);
+  const at::NoGradGuard no_grad;
+  const Tensors first = try_with(inputs, options, 2, 5), second = try_with(inputs, options, 3, 7);
+  std::vector<Shape> shapes;
+  tried_dtypes_.clear();
+  for (size_t i = 0; i < first.size(); ++i) {
+    Shape shape = first[i].sizes().vec();
+    // A size that follows one that is not known differs between the two.
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (row_.free_sizes ||
+          first[i].size(static_cast<int64_t>(d)) != second[i].size(static_cast<int64_t>(d))) {
+        shape[d] = kNone;
+      }
+    }
+    shapes.push_back(std::move(shape));
+    tried_dtypes_.push_back(first[i].scalar_type());
+  }
+  return shapes;
 }
 
 std::vector<at::ScalarType> TableOperationImpl::compute_output_dtypes(
@@ -194,10 +294,24 @@ std::vector<at::ScalarType> TableOperationImpl::compute_output_dtypes(
         return {dtype_of_name(dtype->as_string())};
       }
       return {promoted};
+    case OutputDtype::kTried:
+      if (!tried_dtypes_.empty()) return tried_dtypes_;
+      return {promoted};
     case OutputDtype::kPromoted:
       return {promoted};
   }
   return {promoted};
+}
+
+Tensors compute_operation(const OperationRow& row, const OperationCall& call) {
+  if (row.compute_all != nullptr) return row.compute_all(call);
+  return {row.compute(call)};
+}
+
+void note_input_dtypes(LayerImpl& layer, const std::vector<at::ScalarType>& inputs) {
+  if (auto* operation = dynamic_cast<TableOperationImpl*>(&layer)) {
+    operation->note_input_dtypes(inputs);
+  }
 }
 
 const OperationImpl* as_operation(const Layer& layer) {
@@ -233,18 +347,18 @@ Layer operation_from_config(const Json& object) {
                                 : parsed.class_name},
         std::move(options), name));
   }
-  const OperationRow* row = find_operation(parsed.class_name);
-  STRATA_CHECK(row != nullptr, kUnimplemented, "[keras] node '", name, "' is operation ",
-               parsed.class_name, ", which is unknown to strata; register_operation(\"",
-               parsed.class_name, "\", ...) adds it; known operations: ", known_operations());
-  for (const auto& [key, value] : parsed.config.as_object()) {
-    if (key == "name") continue;
-    STRATA_CHECK(value.is_null() || has_word(row->options, key), kUnimplemented,
-                 "[keras] config of ", parsed.class_name, " operation '", name, "': got option '",
-                 key, "' = ", value.dump(), "; it is unknown to strata");
-    if (has_word(row->options, key)) options.set(key, value);
+  const OperationRow& row = known_operation(parsed, name);
+  return Layer(std::make_shared<TableOperationImpl>(row, known_options(row, parsed, name), name));
+}
+
+Tensors compute_operation(const Json& object, const Tensors& inputs, const Json& call_options) {
+  const ObjectJson parsed = parse_object(object, "an operation");
+  if (const OperationFunction function = find_registered_operation(object)) {
+    return call_registered_operation(function, inputs, call_options, parsed.config);
   }
-  return Layer(std::make_shared<TableOperationImpl>(*row, std::move(options), name));
+  const OperationRow& row = known_operation(parsed, parsed.class_name);
+  const Json config = known_options(row, parsed, parsed.class_name);
+  return compute_operation(row, OperationCall(inputs, call_options, config));
 }
 
 }  // namespace strata::keras::detail

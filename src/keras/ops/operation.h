@@ -28,12 +28,20 @@ class OperationCall {
   Tensors tensors(size_t i, const char* name = "") const;
   /// Argument `i` unchanged; null if it does not exist.
   const Json& argument(size_t i, const char* name = "") const;
+  bool has(size_t i, const char* name) const { return !argument(i, name).is_null(); }
+  /// Those that the call gives by name.
+  std::vector<std::pair<std::string, Json>> named_arguments() const;
+  /// All arguments by place, each a tensor (Einsum, Meshgrid).
+  Tensors all_tensors() const;
 
   /// An option of the operation; null if it is not set.
   const Json& option(const char* name) const;
+  /// Whether the option is there, be it null.
+  bool wrote(const char* name) const { return config_.find(name) != nullptr; }
   int64_t integer(const char* name, int64_t otherwise) const;
   double number(const char* name, double otherwise) const;
   bool flag(const char* name) const;
+  std::string text(const char* name, std::string_view otherwise) const;
   /// One number or a list of them; none: empty.
   std::vector<int64_t> integers(const char* name) const;
   std::vector<int64_t> axes() const { return integers("axis"); }
@@ -53,6 +61,7 @@ enum class OutputDtype {
   kBool,
   kInt32,
   kOption,  ///< The option `dtype`; none: as kPromoted.
+  kTried,   ///< Found, like the shapes, by a computation with stand-ins.
 };
 
 struct OperationRow {
@@ -66,13 +75,55 @@ struct OperationRow {
   bool elementwise = false;
   /// Its options by Keras's names, divided by spaces.
   std::string_view options = {};
+  /// In place of `compute`, for those with several outputs.
+  Tensors (*compute_all)(const OperationCall& call) = nullptr;
+  /// Whether sizes of the outputs depend on values: they are not known before.
+  bool free_sizes = false;
 };
+
+/// Rows whose shapes and dtypes are found by trying, of one output and of several.
+constexpr OperationRow one(std::string_view module, std::string_view name,
+                           at::Tensor (*compute)(const OperationCall&),
+                           std::string_view options = {}) {
+  return {.name = name,
+          .module = module,
+          .dtype = OutputDtype::kTried,
+          .compute = compute,
+          .options = options};
+}
+constexpr OperationRow several(std::string_view module, std::string_view name,
+                               Tensors (*compute)(const OperationCall&),
+                               std::string_view options = {}) {
+  return {.name = name,
+          .module = module,
+          .dtype = OutputDtype::kTried,
+          .compute = nullptr,
+          .options = options,
+          .compute_all = compute};
+}
 
 // The tables, a file each.
 std::span<const OperationRow> arithmetic_operations();
 std::span<const OperationRow> reduction_operations();
 std::span<const OperationRow> shape_operations();
 std::span<const OperationRow> activation_operations();
+std::span<const OperationRow> elementary_operations();
+std::span<const OperationRow> statistics_operations();
+std::span<const OperationRow> array_operations();
+std::span<const OperationRow> index_operations();
+std::span<const OperationRow> sorting_operations();
+std::span<const OperationRow> linear_algebra_operations();
+std::span<const OperationRow> signal_operations();
+std::span<const OperationRow> window_operations();
+std::span<const OperationRow> network_operations();
+std::span<const OperationRow> image_operations();
+std::span<const OperationRow> decode_operations();
+
+/// What a row computes.
+Tensors compute_operation(const OperationRow& row, const OperationCall& call);
+/// What an operation computes that is no node: `object` has its class and config.
+/// @throws Error kUnimplemented: as operation_from_config.
+Tensors compute_operation(const Json& object, const Tensors& inputs, const Json& call_options);
 
 /// Null if it does not exist.
 const OperationRow* find_operation(std::string_view class_name);
@@ -116,6 +167,9 @@ class TableOperationImpl final : public OperationImpl, public Fusible {
  public:
   TableOperationImpl(const OperationRow& row, Json config, const std::string& name);
 
+  /// Is told the dtypes that it is called with, before its shapes are asked for.
+  void note_input_dtypes(const std::vector<at::ScalarType>& inputs) { input_dtypes_ = inputs; }
+
   FusionRole fusion_role() const override {
     return row_.name == "Add" ? FusionRole::kSum : FusionRole::kNone;
   }
@@ -128,8 +182,18 @@ class TableOperationImpl final : public OperationImpl, public Fusible {
       const std::vector<at::ScalarType>& inputs) const override;
 
  private:
+  /// Shapes and dtypes of the outputs, by a computation with stand-ins of `size` (the first
+  /// dimension) and `other` where sizes are not known.
+  Tensors try_with(const std::vector<Shape>& inputs, const Json& options, int64_t size,
+                   int64_t other) const;
+
   const OperationRow& row_;
+  std::vector<at::ScalarType> input_dtypes_;
+  mutable std::vector<at::ScalarType> tried_dtypes_;  // of the last trial
 };
+
+/// Tells an operation with what it is about to be called in a graph; other layers need not know.
+void note_input_dtypes(LayerImpl& layer, const std::vector<at::ScalarType>& inputs);
 
 /// The operation, if that is what `layer` is; else null.
 const OperationImpl* as_operation(const Layer& layer);
@@ -141,6 +205,9 @@ Layer operation_from_config(const Json& object);
 
 /// Of register_operation; empty if it does not exist for `object`.
 OperationFunction find_registered_operation(const Json& object);
+/// What it computes.
+Tensors call_registered_operation(const OperationFunction& function, const Tensors& inputs,
+                                  const Json& call_options, const Json& config);
 /// One of those.
 std::shared_ptr<OperationImpl> make_registered_operation(OperationFunction function,
                                                          OperationImpl::Entry entry, Json config,

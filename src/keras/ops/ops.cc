@@ -8,40 +8,56 @@
 namespace strata::keras {
 namespace {
 
-using Options = std::vector<std::pair<std::string, Json>>;
+using ops::Options;
 
-/// The node. @param args  As files have them, tensors as references into `inputs`.
-SymbolicTensor make_node(const std::string& class_name, const std::vector<SymbolicTensor>& inputs,
-                         Json args, const Options& options = {}) {
+/// The options as a config, and the tensors of the arguments; what refers to them.
+template <typename T>
+struct Arguments {
+  std::vector<T> inputs;
+  Json args;
   Json config = Json::object();
-  for (const auto& [key, value] : options) config.set(key, value);
+
+  Arguments(const std::vector<OperandOf<T>>& arguments, const Options& options) {
+    Json::Array list;
+    for (const OperandOf<T>& each : arguments) {
+      if (each.is_list()) {
+        Json::Array tensors;
+        for (const T& tensor : each.tensors()) tensors.push_back(add(tensor));
+        list.push_back(Json::array(std::move(tensors)));
+      } else {
+        list.push_back(each.is_tensor() ? add(each.tensors()[0]) : each.constant());
+      }
+    }
+    // As in Keras's calls, what is not there at the end is left out.
+    while (!list.empty() && list.back().is_null()) list.pop_back();
+    args = Json::array(std::move(list));
+    for (const auto& [key, value] : options) config.set(key, value);
+  }
+
+ private:
+  Json add(const T& tensor) {
+    inputs.push_back(tensor);
+    return detail::tensor_reference(inputs.size() - 1);
+  }
+};
+
+void check_tensors(size_t count, const std::string& class_name) {
+  STRATA_CHECK(count > 0, kInvalidArgument, "[keras] ops::operation ", class_name,
+               ": got no tensor; expected one at least");
+}
+
+Json call_options(Json args, const Options& named) {
+  Json options = Json::object();
+  options.set("args", std::move(args));
+  if (named.empty()) return options;
+  Json kwargs = Json::object();
+  for (const auto& [key, value] : named) kwargs.set(key, value);
+  return options.set("kwargs", std::move(kwargs));
+}
+
+Json object_for(const std::string& class_name, Json config) {
   Json object = Json::object();
-  object.set("class_name", class_name).set("config", std::move(config));
-  const Layer operation = detail::operation_from_config(object);
-  Json call = Json::object();
-  call.set("args", std::move(args));
-  return operation.call(inputs, std::move(call))[0];
-}
-
-SymbolicTensor unary(const char* class_name, const SymbolicTensor& x, const Options& options = {}) {
-  return make_node(class_name, {x}, Json::array({detail::tensor_reference(0)}), options);
-}
-
-SymbolicTensor on_list(const char* class_name, const std::vector<SymbolicTensor>& xs,
-                       const Options& options) {
-  Json list = Json::array();
-  for (size_t i = 0; i < xs.size(); ++i) list.push_back(detail::tensor_reference(i));
-  return make_node(class_name, xs, Json::array({std::move(list)}), options);
-}
-
-Json axis_of(const std::vector<int64_t>& axes) {
-  if (axes.empty()) return {};
-  return axes.size() == 1 ? Json(axes[0]) : to_config(axes);
-}
-
-SymbolicTensor reduction(const char* class_name, const SymbolicTensor& x,
-                         const std::vector<int64_t>& axes, bool keepdims) {
-  return unary(class_name, x, {{"axis", axis_of(axes)}, {"keepdims", keepdims}});
+  return object.set("class_name", class_name).set("config", std::move(config));
 }
 
 Json to_json(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
@@ -64,88 +80,51 @@ Json to_json(const ops::Index& index) {
 
 namespace ops {
 
+std::vector<SymbolicTensor> invoke(const std::string& class_name,
+                                   const std::vector<Operand>& arguments, const Options& options,
+                                   const Options& named) {
+  Arguments<SymbolicTensor> given(arguments, options);
+  check_tensors(given.inputs.size(), class_name);
+  const Layer operation =
+      keras::detail::operation_from_config(object_for(class_name, std::move(given.config)));
+  return operation.call(given.inputs, call_options(std::move(given.args), named));
+}
+
+Tensors invoke(const std::string& class_name, const std::vector<OperandOf<at::Tensor>>& arguments,
+               const Options& options, const Options& named) {
+  Arguments<at::Tensor> given(arguments, options);
+  check_tensors(given.inputs.size(), class_name);
+  return keras::detail::compute_operation(object_for(class_name, std::move(given.config)),
+                                          given.inputs, call_options(std::move(given.args), named));
+}
+
 SymbolicTensor operation(const std::string& class_name, const std::vector<Operand>& arguments,
                          const Options& options) {
-  std::vector<SymbolicTensor> inputs;
-  Json args = Json::array();
-  for (const Operand& each : arguments) {
-    if (each.tensor()) {
-      args.push_back(detail::tensor_reference(inputs.size()));
-      inputs.push_back(*each.tensor());
-    } else {
-      args.push_back(each.number());
-    }
-  }
-  STRATA_CHECK(!inputs.empty(), kInvalidArgument, "[keras] ops::operation ", class_name,
-               ": got no tensor; expected one at least");
-  return make_node(class_name, inputs, std::move(args), options);
+  return invoke(class_name, arguments, options)[0];
 }
 
-SymbolicTensor get_item(const SymbolicTensor& x, const std::vector<Index>& index) {
+namespace {
+
+Json key_of(const std::vector<Index>& index) {
   Json key = Json::array();
   for (const Index& each : index) key.push_back(to_json(each));
-  return make_node("GetItem", {x}, Json::array({detail::tensor_reference(0), std::move(key)}));
+  return key;
 }
 
-SymbolicTensor power(const Operand& x, const Operand& exponent) {
-  return operation("Power", {x, exponent});
+}  // namespace
+
+SymbolicTensor get_item(const SymbolicTensor& x, const std::vector<Index>& index) {
+  return call("GetItem", {}, x, key_of(index));
 }
-SymbolicTensor maximum(const Operand& a, const Operand& b) { return operation("Maximum", {a, b}); }
-SymbolicTensor minimum(const Operand& a, const Operand& b) { return operation("Minimum", {a, b}); }
-SymbolicTensor matmul(const SymbolicTensor& a, const SymbolicTensor& b) {
-  return operation("Matmul", {a, b});
+at::Tensor get_item(const at::Tensor& x, const std::vector<Index>& index) {
+  return call("GetItem", {}, x, key_of(index));
 }
 
-SymbolicTensor exp(const SymbolicTensor& x) { return unary("Exp", x); }
-SymbolicTensor log(const SymbolicTensor& x) { return unary("Log", x); }
-SymbolicTensor sqrt(const SymbolicTensor& x) { return unary("Sqrt", x); }
-SymbolicTensor square(const SymbolicTensor& x) { return unary("Square", x); }
-SymbolicTensor absolute(const SymbolicTensor& x) { return unary("Absolute", x); }
-SymbolicTensor tanh(const SymbolicTensor& x) { return unary("Tanh", x); }
-SymbolicTensor sigmoid(const SymbolicTensor& x) { return unary("Sigmoid", x); }
-SymbolicTensor relu(const SymbolicTensor& x) { return unary("Relu", x); }
-SymbolicTensor silu(const SymbolicTensor& x) { return unary("Silu", x); }
-SymbolicTensor gelu(const SymbolicTensor& x, bool approximate) {
-  return unary("Gelu", x, {{"approximate", approximate}});
+namespace detail {
+Json dtype_or_null(const std::optional<at::ScalarType>& dtype) {
+  return dtype ? Json(keras::detail::dtype_name(*dtype)) : Json();
 }
-SymbolicTensor softmax(const SymbolicTensor& x, int64_t axis) {
-  return unary("Softmax", x, {{"axis", axis}});
-}
-
-SymbolicTensor mean(const SymbolicTensor& x, const std::vector<int64_t>& axes, bool keepdims) {
-  return reduction("Mean", x, axes, keepdims);
-}
-SymbolicTensor sum(const SymbolicTensor& x, const std::vector<int64_t>& axes, bool keepdims) {
-  return reduction("Sum", x, axes, keepdims);
-}
-SymbolicTensor max(const SymbolicTensor& x, const std::vector<int64_t>& axes, bool keepdims) {
-  return reduction("Max", x, axes, keepdims);
-}
-SymbolicTensor min(const SymbolicTensor& x, const std::vector<int64_t>& axes, bool keepdims) {
-  return reduction("Min", x, axes, keepdims);
-}
-
-SymbolicTensor concatenate(const std::vector<SymbolicTensor>& xs, int64_t axis) {
-  return on_list("Concatenate", xs, {{"axis", axis}});
-}
-SymbolicTensor stack(const std::vector<SymbolicTensor>& xs, int64_t axis) {
-  return on_list("Stack", xs, {{"axis", axis}});
-}
-SymbolicTensor reshape(const SymbolicTensor& x, const Shape& shape) {
-  return unary("Reshape", x, {{"newshape", to_config(shape)}});
-}
-SymbolicTensor transpose(const SymbolicTensor& x, const std::vector<int64_t>& axes) {
-  return unary("Transpose", x, {{"axes", axes.empty() ? Json() : to_config(axes)}});
-}
-SymbolicTensor expand_dims(const SymbolicTensor& x, int64_t axis) {
-  return unary("ExpandDims", x, {{"axis", axis}});
-}
-SymbolicTensor squeeze(const SymbolicTensor& x, const std::vector<int64_t>& axes) {
-  return unary("Squeeze", x, {{"axis", axis_of(axes)}});
-}
-SymbolicTensor cast(const SymbolicTensor& x, at::ScalarType dtype) {
-  return unary("Cast", x, {{"dtype", detail::dtype_name(dtype)}});
-}
+}  // namespace detail
 
 }  // namespace ops
 
@@ -161,6 +140,6 @@ SymbolicTensor operator*(const Operand& a, const Operand& b) {
 SymbolicTensor operator/(const Operand& a, const Operand& b) {
   return ops::operation("TrueDivide", {a, b});
 }
-SymbolicTensor operator-(const SymbolicTensor& x) { return unary("Negative", x); }
+SymbolicTensor operator-(const SymbolicTensor& x) { return ops::negative(x); }
 
 }  // namespace strata::keras

@@ -6,23 +6,24 @@
 #include <ATen/ops/argmin.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/logsumexp.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/mean.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/prod.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/var.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "keras/ops/operation.h"
+#include "keras/ops/arguments.h"
 
 namespace strata::keras::detail {
 namespace {
 
 using C = const OperationCall&;
 using Function = at::Tensor (*)(const at::Tensor& x, at::IntArrayRef axes, bool keepdims);
-
-at::Tensor floating(const at::Tensor& x) { return x.is_floating_point() ? x : x.to(at::kFloat); }
 
 std::vector<int64_t> all_axes(const at::Tensor& x) {
   std::vector<int64_t> axes(static_cast<size_t>(x.dim()));
@@ -82,6 +83,15 @@ at::Tensor prod(const at::Tensor& x, int64_t axis, bool keepdims) {
   return at::prod(x, axis, keepdims, x.scalar_type());
 }
 
+/// With `initial`, which is one of the values.
+template <Function function, at::Tensor (*with)(const at::Tensor&, const at::Tensor&)>
+at::Tensor reduce_from(C call) {
+  const at::Tensor y = reduce<function>(call);
+  const Json& initial = call.option("initial");
+  if (initial.is_null()) return y;
+  return with(y, at::scalar_tensor(initial.as_double(), y.options()));
+}
+
 std::optional<int64_t> one_axis(C call) {
   const std::vector<int64_t> axes = call.axes();
   return axes.empty() ? std::nullopt : std::optional(axes[0]);
@@ -102,16 +112,32 @@ constexpr OperationRow row(std::string_view name, OutputDtype dtype,
 const OperationRow kReductionRows[] = {
     row<mean>("Mean", kFloating),
     row<sum>("Sum", kPromoted),
-    row<max>("Max", kPromoted),
+    {.name = "Max",
+     .module = "numpy",
+     .dtype = kPromoted,
+     .compute = reduce_from<max, at::maximum>,
+     .options = "axis keepdims initial"},
     row<max>("Amax", kPromoted),
-    row<min>("Min", kPromoted),
+    {.name = "Min",
+     .module = "numpy",
+     .dtype = kPromoted,
+     .compute = reduce_from<min, at::minimum>,
+     .options = "axis keepdims initial"},
     row<min>("Amin", kPromoted),
     row<variance>("Var", kFloating),
     row<deviation>("Std", kFloating),
     row<log_sum_exp>("Logsumexp", kFloating, "math"),
     row<by_axis<any>>("Any", kBool),
     row<by_axis<all>>("All", kBool),
-    row<by_axis<prod>>("Prod", kPromoted),
+    {.name = "Prod",
+     .module = "numpy",
+     .dtype = OutputDtype::kOption,
+     .compute =
+         [](C call) {
+           const at::Tensor y = reduce<by_axis<prod>>(call);
+           return y.to(dtype_option(call, y.scalar_type()));
+         },
+     .options = "axis keepdims dtype"},
     {.name = "Argmax",
      .module = "numpy",
      .dtype = OutputDtype::kInt32,
@@ -132,15 +158,15 @@ const OperationRow kReductionRows[] = {
      .options = "axis keepdims"},
     {.name = "Cumsum",
      .module = "numpy",
-     .dtype = kPromoted,
+     .dtype = OutputDtype::kOption,
      .compute =
          [](C call) {
            const at::Tensor x = call.tensor(0, "x");
            const std::optional<int64_t> axis = one_axis(call);
-           return axis ? at::cumsum(x, *axis, x.scalar_type())
-                       : at::cumsum(x.flatten(), 0, x.scalar_type());
+           const at::ScalarType dtype = dtype_option(call, x.scalar_type());
+           return axis ? at::cumsum(x, *axis, dtype) : at::cumsum(x.flatten(), 0, dtype);
          },
-     .options = "axis"},
+     .options = "axis dtype"},
 };
 
 }  // namespace

@@ -26,18 +26,11 @@ class RegisteredOperationImpl final : public detail::OperationImpl {
 
  private:
   Tensors call(const Tensors& inputs, const Call& call) override {
-    const Json* args = call.options.is_object() ? call.options.find("args") : nullptr;
-    const Json* kwargs = call.options.is_object() ? call.options.find("kwargs") : nullptr;
-    Tensors outputs = function_(inputs, {.args = args == nullptr ? kNoArgs : *args,
-                                         .kwargs = kwargs == nullptr ? kNoKwargs : *kwargs,
-                                         .config = options()});
+    Tensors outputs = detail::call_registered_operation(function_, inputs, call.options, options());
     STRATA_CHECK(!outputs.empty(), kInvalidArgument, "[keras] operation '", name(), "' (",
                  class_name(), "): its function gave no tensor; expected one or more");
     return outputs;
   }
-
-  inline static const Json kNoArgs = Json::array();
-  inline static const Json kNoKwargs = Json::object();
 
   OperationFunction function_;
 };
@@ -56,6 +49,16 @@ void register_operation(const std::string& name, OperationFunction function) {
 }
 
 namespace detail {
+
+Tensors call_registered_operation(const OperationFunction& function, const Tensors& inputs,
+                                  const Json& call_options, const Json& config) {
+  static const Json kNoArgs = Json::array(), kNoKwargs = Json::object();
+  const Json* args = call_options.is_object() ? call_options.find("args") : nullptr;
+  const Json* kwargs = call_options.is_object() ? call_options.find("kwargs") : nullptr;
+  return function(inputs, {.args = args == nullptr ? kNoArgs : *args,
+                           .kwargs = kwargs == nullptr ? kNoKwargs : *kwargs,
+                           .config = config});
+}
 
 OperationFunction find_registered_operation(const Json& object) {
   const MutexLock lock(operation_registry().mutex);

@@ -4,12 +4,13 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "keras/ops/operation.h"
+#include "keras/ops/arguments.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -211,14 +212,6 @@ Shape squeeze_shape(const std::vector<Shape>& inputs, C call) {
   return shape;
 }
 
-/// Of the dtype that all have in common.
-Tensors promoted(Tensors tensors) {
-  at::ScalarType dtype = tensors.at(0).scalar_type();
-  for (const at::Tensor& each : tensors) dtype = c10::promoteTypes(dtype, each.scalar_type());
-  for (at::Tensor& each : tensors) each = each.to(dtype);
-  return tensors;
-}
-
 using enum OutputDtype;
 
 const OperationRow kShapeRows[] = {
@@ -310,8 +303,13 @@ const OperationRow kShapeRows[] = {
          [](C call) {
            const at::Tensor x = call.tensor(0, "x");
            const bool flat = call.option("axis").is_null();
-           return at::repeat_interleave(flat ? x.flatten() : x, call.integer("repeats", 1),
-                                        flat ? 0 : call.integer("axis", 0));
+           const at::Tensor from = flat ? x.flatten() : x;
+           const int64_t axis = flat ? 0 : call.integer("axis", 0);
+           const std::vector<int64_t> repeats = call.integers("repeats");
+           if (repeats.size() == 1) return at::repeat_interleave(from, repeats[0], axis);
+           return at::repeat_interleave(
+               from, at::tensor(repeats, at::TensorOptions().dtype(at::kLong).device(x.device())),
+               axis);
          },
      .options = "repeats axis"},
     {.name = "Ravel",
@@ -320,14 +318,24 @@ const OperationRow kShapeRows[] = {
      .compute = [](C call) { return call.tensor(0, "x").flatten(); }},
     {.name = "ZerosLike",
      .module = "numpy",
-     .dtype = OutputDtype::kPromoted,
-     .compute = [](C call) { return at::zeros_like(call.tensor(0, "x")); },
-     .elementwise = true},
+     .dtype = OutputDtype::kOption,
+     .compute =
+         [](C call) {
+           const at::Tensor x = call.tensor(0, "x");
+           return at::zeros_like(x, x.options().dtype(dtype_option(call, x.scalar_type())));
+         },
+     .elementwise = true,
+     .options = "dtype"},
     {.name = "OnesLike",
      .module = "numpy",
-     .dtype = OutputDtype::kPromoted,
-     .compute = [](C call) { return at::ones_like(call.tensor(0, "x")); },
-     .elementwise = true},
+     .dtype = OutputDtype::kOption,
+     .compute =
+         [](C call) {
+           const at::Tensor x = call.tensor(0, "x");
+           return at::ones_like(x, x.options().dtype(dtype_option(call, x.scalar_type())));
+         },
+     .elementwise = true,
+     .options = "dtype"},
 };
 
 }  // namespace

@@ -24,6 +24,8 @@ struct Registry {
     constexpr Family kFamilies[] = {activation_layers,
                                     attention_layers,
                                     batch_normalization_layers,
+                                    category_layers,
+                                    color_augmentation_layers,
                                     concatenate_layers,
                                     conv_transpose_layers,
                                     convolutional_layers,
