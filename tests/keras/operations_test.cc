@@ -1,5 +1,6 @@
 // Every function of strata/keras/ops computes the same on tensors as as a node of a model.
 
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
@@ -552,6 +553,45 @@ TEST(OperationsTest, NewTensorsHaveTheNumbersOfNumPy) {
   EXPECT_EQ(ops::ndim(Input({3})), 2);
   EXPECT_EQ(ops::size(ops::ones({2, 3})), 6);
   EXPECT_EQ(ops::dtype(Input({3})), at::kFloat);
+}
+
+TEST(OperationsTest, WhatDependsOnValuesHasSizesOfItsOwn) {
+  const at::Tensor x = at::tensor({3, 1, 3, 7, 1, 3});
+  const Tensors all =
+      ops::unique(x, {.return_index = true, .return_inverse = true, .return_counts = true});
+  EXPECT_TRUE(all[0].equal(at::tensor({1, 3, 7})));
+  EXPECT_TRUE(all[1].equal(at::tensor({1, 0, 3}, at::kInt)));
+  EXPECT_TRUE(all[2].equal(at::tensor({1, 0, 1, 2, 0, 1}, at::kInt)));
+  EXPECT_TRUE(all[3].equal(at::tensor({2, 3, 1}, at::kInt)));
+  EXPECT_TRUE(ops::unique(x, {.size = 2})[0].equal(at::tensor({1, 3})));
+  EXPECT_TRUE(ops::unique(x, {.size = 4})[0].equal(at::tensor({1, 3, 7, 1})));
+  EXPECT_TRUE(ops::unique(x, {.size = 4, .fill_value = 9})[0].equal(at::tensor({1, 3, 7, 9})));
+  const at::Tensor rows = at::tensor({1, 2, 0, 5, 1, 2}).view({3, 2});
+  EXPECT_TRUE(ops::unique(rows, {.axis = 0})[0].equal(at::tensor({0, 5, 1, 2}).view({2, 2})));
+  const Tensors places = ops::nonzero(at::tensor({0, 4, 5, 0}).view({2, 2}));
+  EXPECT_TRUE(places[0].equal(at::tensor({0, 1}, at::kInt)));
+  EXPECT_TRUE(places[1].equal(at::tensor({1, 0}, at::kInt)));
+  const SymbolicTensor input = Input({3}, {.dtype = at::kInt});
+  EXPECT_EQ(ops::unique(input)[0].shape(), Shape{kNone});
+  EXPECT_EQ(ops::nonzero(input).size(), 2U);
+}
+
+TEST(OperationsTest, EigenvectorsSolveTheirEquation) {
+  const at::Tensor x = numbers({3, 3});
+  const Tensors found = ops::eig(x);
+  EXPECT_TRUE(at::allclose(x.to(at::kComplexDouble).matmul(found[1]), found[1] * found[0], 1e-9));
+}
+
+TEST(OperationsTest, ElasticTransformMovesPixels) {
+  at::manual_seed(3);
+  const at::Tensor x = numbers({2, 12, 12, 1});
+  const at::Tensor y = ops::image::elastic_transform(x, 20, 2);
+  EXPECT_EQ(y.sizes(), x.sizes());
+  EXPECT_FALSE(y.equal(x));
+  EXPECT_TRUE((y <= x.max()).logical_and(y >= x.min()).all().item<bool>());
+  EXPECT_TRUE(at::allclose(ops::image::elastic_transform(x, 0, 2), x));
+  EXPECT_EQ(ops::image::elastic_transform(Input({12, 12, 1}), 20, 2).shape(),
+            (Shape{kNone, 12, 12, 1}));
 }
 
 TEST(OperationsTest, LoopsRunTheFunctionsThatTheyAreGiven) {
