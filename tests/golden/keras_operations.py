@@ -60,10 +60,11 @@ def spd(*shape):
     return (a @ np.swapaxes(a, -1, -2) + shape[-1] * np.eye(shape[-1])).round(6)
 
 
-def case(name, function, *inputs, gradient=True, tolerance=None, fixed=False, free_shape=False, direct=None, jit=True):
+def case(name, function, *inputs, gradient=True, tolerance=None, fixed=False, free_shape=False, direct=None, jit=True, constant=()):
     """
     fixed:       inputs have known sizes; else the first one is None, where Keras takes that.
     free_shape:  Keras's own shapes are not compared (it says less, or something else than it computes).
+    constant:    inputs for which no gradient is compared.
     direct:      what computes in place of the model, where Keras 3.15.1 fails to call its own node on JAX.
     """
     inputs = [np.asarray(x) for x in inputs]
@@ -95,7 +96,7 @@ def case(name, function, *inputs, gradient=True, tolerance=None, fixed=False, fr
         record["shapes"] = [list(y.shape) for y in model.outputs]
     if tolerance:
         record["tolerance"] = tolerance
-    floats = [k for k, x in enumerate(inputs) if x.dtype.kind == "f"]
+    floats = [k for k, x in enumerate(inputs) if x.dtype.kind == "f" and k not in constant]
     smooth = [k for k, y in enumerate(outputs) if np.asarray(y).dtype.kind == "f"]
     if gradient and floats and smooth:
         cotangents = [rng.normal(0, 1, np.shape(y)).round(3) if k in smooth else None for k, y in enumerate(outputs)]
@@ -244,7 +245,7 @@ def all_cases():
     for name, options in [("histogram", {"range": (-2.0, 2.0)}), ("histogram_own_range", {})]:
         histogram = lambda t: ops.histogram(t, bins=4, **options)
         case(name, histogram, r(20), gradient=False, fixed=True, direct=histogram, jit=False)
-    case("corrcoef", ops.corrcoef, x, fixed=True)
+    case("corrcoef", ops.corrcoef, x, fixed=True, free_shape=True)
     for mode in ["valid", "same", "full"]:
         case("correlate_" + mode, lambda t, u: ops.correlate(t, u, mode=mode), r(6), r(3), fixed=True, free_shape=True)
 
@@ -361,7 +362,7 @@ def all_cases():
     case("det", ops.det, square)
     case("inv", ops.inv, square)
     case("logdet", ops.logdet, spd(2, 3, 3))
-    case("slogdet", ops.slogdet, square)
+    case("slogdet", ops.slogdet, square, free_shape=True)
     case("solve", ops.solve, square, other)
     case("solve_triangular", lambda t, u: ops.solve_triangular(t, u, lower=True), np.tril(square) + 3 * np.eye(3), other)
     case("lstsq", ops.lstsq, r(5, 3), r(5, 2), fixed=True)
@@ -404,8 +405,8 @@ def all_cases():
     case("conv_3d", lambda t, k: ops.conv(t, k), r(1, 3, 4, 3, 2), r(2, 2, 2, 2, 3), fixed=True)
     case("max_pool_1d", lambda t: ops.max_pool(t, (2,), strides=(2,), data_format=last), r(2, 6, 3), direct=lambda t: ops.max_pool(t, (2,), strides=(2,), data_format=last))
     case("average_pool_3d", lambda t: ops.average_pool(t, (2, 2, 2), strides=(2, 2, 2), data_format=last), r(1, 4, 4, 4, 2), direct=lambda t: ops.average_pool(t, (2, 2, 2), strides=(2, 2, 2), data_format=last))
-    case("adaptive_average_pool", lambda t: ops.adaptive_average_pool(t, (3, 2)), image)
-    case("adaptive_max_pool", lambda t: ops.adaptive_max_pool(t, (3, 2)), image)
+    case("adaptive_average_pool", lambda t: ops.adaptive_average_pool(t, (3, 2)), image, free_shape=True)
+    case("adaptive_max_pool", lambda t: ops.adaptive_max_pool(t, (3, 2)), image, free_shape=True)
     case("depth_to_space", lambda t: ops.depth_to_space(t, 2), r(2, 2, 3, 8))
     case("space_to_depth", lambda t: ops.space_to_depth(t, 2), r(2, 4, 6, 2))
     case("depth_to_space_first", lambda t: ops.depth_to_space(t, 2, data_format="channels_first"), r(2, 8, 2, 3))
@@ -453,8 +454,8 @@ def all_cases():
     case("resize_pad", lambda t: ops.image.resize(t, (3, 6), pad_to_aspect_ratio=True, fill_value=0.5), pixels, fixed=True)
     move = np.array([[1.1, 0.1, -0.3, -0.2, 0.9, 0.4, 0, 0], [0.8, 0, 0.3, 0.1, 1.2, -0.6, 0, 0]])
     for mode in ["constant", "nearest", "wrap", "mirror", "reflect"]:
-        case("affine_transform_" + mode, lambda t, m: ops.image.affine_transform(t, m, fill_mode=mode, fill_value=0.3), pixels, move, fixed=True)
-    case("affine_transform_nearest", lambda t, m: ops.image.affine_transform(t, m, interpolation="nearest"), pixels, move, fixed=True)
+        case("affine_transform_" + mode, lambda t, m: ops.image.affine_transform(t, m, fill_mode=mode, fill_value=0.3), pixels, move, fixed=True, constant=(1,))
+    case("affine_transform_nearest", lambda t, m: ops.image.affine_transform(t, m, interpolation="nearest"), pixels, move, fixed=True, constant=(1,))
     start = np.tile(np.array([[0.0, 0.0], [0.0, 4.0], [5.0, 0.0], [5.0, 4.0]]), (2, 1, 1))
     case("perspective_transform", ops.image.perspective_transform, pixels, start, start + r(2, 4, 2, low=-0.5, high=0.5), fixed=True,
          tolerance=1e-4, gradient=False)
@@ -466,7 +467,7 @@ def all_cases():
          np.array([0.7, 1.4]), np.array([0.2, -0.3]), fixed=True)
     case("scale_and_translate_cubic", lambda t, s, d: ops.image.scale_and_translate(t, (2, 4, 7, 3), s, d, (1, 2), "cubic", antialias=False), pixels,
          np.array([0.7, 1.4]), np.array([0.2, -0.3]), fixed=True)
-    case("ssim", lambda t, u: ops.image.ssim(t, u, filter_size=3), pixels, r(2, 6, 5, 3, low=0.05, high=1), fixed=True)
+    case("ssim", lambda t, u: ops.image.ssim(t, u, filter_size=3), pixels, r(2, 6, 5, 3, low=0.05, high=1), fixed=True, tolerance=1e-4)
     case("crop_images", lambda t: ops.image.crop_images(t, top_cropping=1, left_cropping=1, target_height=3, target_width=2), pixels, fixed=True)
     case("pad_images", lambda t: ops.image.pad_images(t, top_padding=1, left_padding=2, target_height=9, target_width=8), pixels, fixed=True)
     case("extract_patches", lambda t: ops.image.extract_patches(t, (2, 3), strides=(2, 1), padding="same"), pixels)

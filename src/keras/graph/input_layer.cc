@@ -8,7 +8,7 @@
 namespace strata::keras::detail {
 namespace {
 
-constexpr std::array<std::pair<const char*, at::ScalarType>, 11> kDtypes = {{
+constexpr std::array<std::pair<const char*, at::ScalarType>, 13> kDtypes = {{
     {"float32", at::kFloat},
     {"float64", at::kDouble},
     {"float16", at::kHalf},
@@ -20,6 +20,8 @@ constexpr std::array<std::pair<const char*, at::ScalarType>, 11> kDtypes = {{
     {"uint8", at::kByte},
     {"bool", at::kBool},
     {"uint16", at::kUInt16},
+    {"complex64", at::kComplexFloat},
+    {"complex128", at::kComplexDouble},
 }};
 
 }  // namespace

@@ -261,7 +261,8 @@ std::vector<Shape> TableOperationImpl::compute_output_shapes(const std::vector<S
   }
   if (row_.dtype != OutputDtype::kTried) return LayerImpl::compute_output_shapes(inputs, options);
   const at::NoGradGuard no_grad;
-  const Tensors first = try_with(inputs, options, 2, 5), second = try_with(inputs, options, 3, 7);
+  // Sizes that halves and the like divide.
+  const Tensors first = try_with(inputs, options, 4, 12), second = try_with(inputs, options, 8, 24);
   std::vector<Shape> shapes;
   tried_dtypes_.clear();
   for (size_t i = 0; i < first.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/isin.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
@@ -84,8 +85,8 @@ Tensors histogram(C call) {
   const int64_t bins = call.integer("bins", 10);
   at::Tensor low, high;
   if (const Json& range = call.option("range"); !range.is_null()) {
-    low = at::tensor(range.as_array().at(0).as_double(), at::kDouble).to(x.options());
-    high = at::tensor(range.as_array().at(1).as_double(), at::kDouble).to(x.options());
+    low = at::scalar_tensor(range.as_array().at(0).as_double(), x.options());
+    high = at::scalar_tensor(range.as_array().at(1).as_double(), x.options());
   } else {
     low = x.min();
     high = x.max();

@@ -1,7 +1,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/nanquantile.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/quantile.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/trapezoid.h>
 #include <ATen/ops/where.h>
@@ -88,8 +90,22 @@ at::Tensor quantile_of(C call, const at::Tensor& q, bool nan) {
   const at::Tensor flat = joined(call, x, axes);
   const std::string method = call.text("method", "linear");
   const at::Tensor at = q.to(x.options());
-  at::Tensor y = nan ? at::nanquantile(flat, at, -1, false, method)
-                     : at::quantile(flat, at, -1, false, method);
+  const auto between = [&](const char* which) {
+    return nan ? at::nanquantile(flat, at, -1, false, which)
+               : at::quantile(flat, at, -1, false, which);
+  };
+  at::Tensor y;
+  if (method == "nearest") {
+    // Of two that are as near, the lower one; libtorch takes the one at an even place.
+    const at::Tensor counted = nan ? flat.isnan().logical_not() : at::ones_like(flat, at::kBool);
+    const at::Tensor last = counted.sum(-1) - 1;
+    std::vector<int64_t> shape = at.sizes().vec();
+    shape.resize(shape.size() + static_cast<size_t>(last.dim()), 1);
+    const at::Tensor place = at.reshape(shape) * last;
+    y = at::where(place.frac() <= 0.5, between("lower"), between("higher"));
+  } else {
+    y = between(method.c_str());
+  }
   if (keeps(call)) {
     std::ranges::sort(axes);
     for (const int64_t axis : axes) y = y.unsqueeze(axis + q.dim());
@@ -152,7 +168,7 @@ const OperationRow kStatisticsRows[] = {
         "axis dtype"),
     one(
         "numpy", "Median",
-        [](C call) { return quantile_of(call, at::tensor(0.5, at::kDouble), false); },
+        [](C call) { return quantile_of(call, at::scalar_tensor(0.5, at::kDouble), false); },
         "axis keepdims"),
     one(
         "numpy", "Quantile", [](C call) { return quantile_row(call, false, 1); },
@@ -182,7 +198,7 @@ const OperationRow kStatisticsRows[] = {
         "numpy", "Nanstd", [](C call) { return nan_variance(call).sqrt(); }, "axis keepdims"),
     one(
         "numpy", "Nanmedian",
-        [](C call) { return quantile_of(call, at::tensor(0.5, at::kDouble), true); },
+        [](C call) { return quantile_of(call, at::scalar_tensor(0.5, at::kDouble), true); },
         "axis keepdims"),
     one(
         "numpy", "Nanquantile", [](C call) { return quantile_row(call, true, 1); },

@@ -65,7 +65,7 @@ inline Value auto affine_transform(const Value auto& images, const Value auto& t
                {"data_format", options.data_format}},
               images, transform);
 }
-/// What is at four start points goes to the end points, `[batch, 4, 2]` of (x, y).
+/// Moves what is at four start points to the end points, `[batch, 4, 2]` of (x, y).
 inline Value auto perspective_transform(const Value auto& images, const Value auto& start_points,
                                         const Value auto& end_points,
                                         const std::string& interpolation = "bilinear",
