@@ -205,6 +205,28 @@ Model registered() {
   return {x, einsum.call({scale(x), y}, both)[0], "registered"};
 }
 
+/// Operations of every table, as strata's functions make them.
+Model operations() {
+  using namespace ops;  // NOLINT(google-build-using-namespace)
+  const SymbolicTensor x = Input({4, 6}), image = Input({8, 8, 3});
+  const SymbolicTensor alike = einsum("bij,bkj->bik", {x, x});
+  const SymbolicTensor parts = concatenate(split(x, {1, 4}, 2), 2);
+  const SymbolicTensor joined = stack({norm(x, 1, {2}), ptp(x, 2), ops::max(x, 2, false, 0.1),
+                                       median(x, 2), squeeze(take(x, {2}, 2), 2)},
+                                      2);
+  const SymbolicTensor padded = pad(x, {{0, 0}, {1, 0}, {0, 2}}, "constant", 0.5);
+  const SymbolicTensor waves = stft(reshape(x, {-1, 24}), 8, 4, 8)[0];
+  const SymbolicTensor features =
+      image::resize(image::rgb_to_grayscale(image), {4, 4}, {.interpolation = "nearest"});
+  const SymbolicTensor pooled = average_pool(image, {2, 2}, {2, 2}, "same");
+  return {{x, image},
+          {layer_normalization(alike), parts, joined, padded, waves, features, pooled,
+           top_k(cumsum(x, 2), 2)[0], where(greater(x, 0.5), x, 0.0), logsumexp(x, {1, 2}, true),
+           tile(swapaxes(x, 1, 2), {1, 2, 1}), triu(alike, 1), squareplus(x), clip(x, -0.5, 0.5),
+           rot90(x, 1, {1, 2}), image::extract_patches(image, {2, 2})},
+          "operations"};
+}
+
 void write_all(const std::string& folder) {
   write_filled(Sequential(Input({8}), {layers::Dense(5, "relu"), layers::Dropout(0.3),
                                        layers::BatchNormalization(), layers::Dense(3)}),
@@ -232,6 +254,7 @@ void write_all(const std::string& folder) {
                folder, "ours_frames");
   const Json& golden = strata::keras::golden::golden_models();  // registers classes
   write_filled(registered(), folder, "ours_registered");
+  write_filled(operations(), folder, "ours_operations");
   for (const Json& each : golden.at("models").as_array()) {
     const std::string file =
         strata::test::source_path("tests/golden/" + each.at("file").as_string());

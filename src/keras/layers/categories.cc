@@ -175,7 +175,10 @@ class DiscretizationImpl final : public keras::UnaryLayerImpl {
   }
 
  private:
-  void describe(keras::ConfigWriter& config) const override { visit(config, arguments_); }
+  void describe(keras::ConfigWriter& config) const override {
+    visit(config, arguments_);
+    config("sparse", false);
+  }
   bool writes_trainable() const override { return false; }
   bool autocast() const override { return false; }
   const std::vector<double>& boundaries() const { return arguments_.bin_boundaries.values; }
