@@ -83,6 +83,11 @@ Tensors decode_by_beams(const OperationCall& call, const at::Tensor& inputs,
   const auto paths_wanted = call.integer("top_paths", 1);
   const auto width = static_cast<size_t>(call.integer("beam_width", 100));
   const int64_t batch = inputs.size(0), time = inputs.size(1);
+  // Asked for as a value, so that a step with this search is not recorded: what it reads below, a
+  // recording would not see.
+  const auto longest = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
+  STRATA_CHECK(longest <= time, kInvalidArgument, "[keras] CTCDecode: got a sequence of length ",
+               longest, " of ", time, " steps");
   const at::Tensor log_p = inputs.log_softmax(-1).to(at::kDouble).cpu();
   const at::Tensor steps = lengths.to(at::kLong).cpu().contiguous();
   const at::Tensor paths = at::full({paths_wanted, batch, time}, -1, at::kInt);
