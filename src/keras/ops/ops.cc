@@ -28,8 +28,6 @@ struct Arguments {
         list.push_back(each.is_tensor() ? add(each.tensors()[0]) : each.constant());
       }
     }
-    // As in Keras's calls, what is not there at the end is left out.
-    while (!list.empty() && list.back().is_null()) list.pop_back();
     args = Json::array(std::move(list));
     for (const auto& [key, value] : options) config.set(key, value);
   }
