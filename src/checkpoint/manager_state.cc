@@ -44,6 +44,10 @@ FolderListing list_checkpoints(const std::string& folder, const std::string& nam
     const auto number = number_of(entry, name);
     if (!number) continue;
     const std::string path = join_path(folder, entry);
+    // Where checkpoints are not renamed into their place, one that is being written, or was not written
+    // to its end, is there already.
+    const bool may_be_unfinished = !files.renames_folders();
+    if (may_be_unfinished && !files.info(join_path(path, kManifestFile))) continue;
     try {
       const Manifest manifest = check_quickly(path);
       ManagedCheckpoint checkpoint{.path = path, .number = *number, .saved_at = manifest.saved_at};

@@ -19,7 +19,8 @@ struct FolderListing {
   std::vector<std::string> damaged = {};     ///< "path: what is wrong"
 };
 
-/// The folders <name>-<number> in `folder`. Nothing for a folder that does not exist.
+/// The folders <name>-<number> in `folder`, but for those in an object store that are not written to
+/// their end. Nothing for a folder that does not exist.
 FolderListing list_checkpoints(const std::string& folder, const std::string& name,
                                const std::string& metric = {});
 
