@@ -1,6 +1,6 @@
 // A step predicted before it is measured:
-// `predicted_step [workers] [Mbit/s] [network.json|NAME] [steps]`. Workers are processes on hosts with
-// shaped lines, which are network namespaces (needs root). A step is simulated on lines of that
+// `predicted_step [workers] [Mbit/s] [network.json|NAME] [steps]`. Workers are processes on hosts
+// with shaped lines, which are network namespaces (needs root). A step is simulated on lines of that
 // rate, with the latency that workers measure, and then run: real buckets and sums, with waits in
 // place of computing. A JSON line has both.
 #include <ATen/Parallel.h>
