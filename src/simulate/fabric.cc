@@ -9,7 +9,9 @@
 namespace strata::simulate {
 namespace {
 
-constexpr double kSendWindow = 128 << 10;  // as src/collective/wire/message_executor.cc has it
+// Of a rank's messages, before the next one begins: what src/collective/wire/message_executor.cc
+// leaves, 128 KiB, and what a socket's buffer holds, which the executor counts as sent.
+constexpr double kSendWindow = 512 << 10;
 
 }  // namespace
 

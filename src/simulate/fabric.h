@@ -15,8 +15,8 @@ namespace strata::simulate {
 
 /// The lines between ranks, as a `LinkModel` describes them: each host has a full-duplex line that
 /// its ranks share fairly, each rank one to the others of its host. A rank's messages over one line
-/// are sent as the executors do: the next one begins when no more than 128 KiB are left of those
-/// before it. Those of several ranks share what they meet in.
+/// are sent as the executors do: the next one begins when no more than 512 KiB are left of those
+/// before it, most of which a socket's buffer has. Those of several ranks share what they meet in.
 class Fabric {
  public:
   /// @throws Error kInvalidArgument: the model's ranks share processors, or its pairs are not those

@@ -7,10 +7,14 @@
 namespace strata::simulate {
 namespace {
 
+constexpr double kMostSeconds = 1e9;                 // of a layer
+constexpr int64_t kMostElements = int64_t{1} << 40;  // of a variable
+constexpr size_t kMostVariables = size_t{1} << 20;   // of a network: no sum of bytes overflows
+
 double seconds_of(const Json& layer, const char* name) {
   const double seconds = layer.at(name).as_double();
-  STRATA_CHECK(seconds >= 0, kInvalidArgument, "got ", seconds, " for ", name,
-               "; expected a number that is not negative");
+  STRATA_CHECK(seconds >= 0 && seconds <= kMostSeconds, kInvalidArgument, "got ", seconds, " for ",
+               name, "; expected a number that is not negative, at most ", kMostSeconds);
   return seconds;
 }
 
@@ -21,10 +25,14 @@ Layer layer_of(const Json& json) {
   if (const Json* variables = json.find("variables")) {
     for (const Json& variable : variables->as_array()) {
       ps::VariableSpec spec{.name = variable.at("name").as_string()};
+      int64_t elements = 1;
       for (const Json& size : variable.at("shape").as_array()) {
         spec.shape.push_back(size.as_int());
         STRATA_CHECK(size.as_int() > 0, kInvalidArgument, "got size ", size.as_int(),
                      " of variable ", spec.name, "; expected 1 or more");
+        STRATA_CHECK(size.as_int() <= kMostElements / elements, kInvalidArgument, "got variable ",
+                     spec.name, " of more than ", kMostElements, " elements; expected fewer");
+        elements *= size.as_int();
       }
       layer.variables.push_back(std::move(spec));
     }

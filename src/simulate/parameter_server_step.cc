@@ -108,23 +108,29 @@ class ServerStep {
   }
 
   /// Workers' hosts have lines, which the servers there share; other servers have hosts of their
-  /// own. Grouped, a server's line is its own, and all workers but those of its host use it.
+  /// own. Grouped, lines of hosts with servers are apart, and all workers but those of the host use
+  /// them.
   void add_ports() {
     const double rate = scenario_.links.across_hosts.bytes_per_second;
     const auto add_line = [&](std::vector<int>& out, std::vector<int>& in) {
       out.push_back(network_.add_port(rate));
       in.push_back(network_.add_port(rate));
     };
-    const int hosts = grouped_ ? 1 : scenario_.hosts();
-    for (int host = 0; host < hosts; ++host) add_line(worker_out_, worker_in_);
+    const int hosts = scenario_.hosts();
+    for (int host = 0; host < (grouped_ ? 1 : hosts); ++host) add_line(worker_out_, worker_in_);
     memory_ = network_.add_port(0);
     for (int server = 0; server < servers_; ++server) {
-      if (scenario_.servers_on_workers && !grouped_) {
-        const auto host = static_cast<size_t>(server % hosts);
+      const auto host = static_cast<size_t>(server % hosts);
+      if (!scenario_.servers_on_workers) {
+        add_line(server_out_, server_in_);
+      } else if (!grouped_) {
         server_out_.push_back(worker_out_[host]);
         server_in_.push_back(worker_in_[host]);
-      } else {
+      } else if (server < hosts) {
         add_line(server_out_, server_in_);
+      } else {
+        server_out_.push_back(server_out_[host]);
+        server_in_.push_back(server_in_[host]);
       }
     }
   }

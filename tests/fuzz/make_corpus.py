@@ -71,6 +71,8 @@ write("position", ["iterator[3](batch(shuffle[256,256,0,10000,7,1](slices[0])))"
 link = {"latency_seconds": 1e-6, "bytes_per_second": 1e9}
 write("link_model", [json.dumps({"in_host": link, "across_hosts": link | {"latency_seconds": 1e-5}, "pairs": [],
                                  "message_seconds": 1e-6, "ranks_per_processor": 1.0, "reduce_bytes_per_second": 1e10})])
+layer = {"name": "a", "forward_seconds": 0.1, "backward_seconds": 2e-1, "variables": [{"name": "a/w", "shape": [3, 3, 8]}]}
+write("network_table", [json.dumps({"name": "n", "source": "s", "batch": 64, "layers": [layer, layer | {"variables": []}]})])
 write("scratch_name", [f"{kind}0123456789abcdef-aabbcc-12@host@ckpt-7" for kind in (".tmp-", ".old-", ".trash-")])
 write("table_spec", ["{}"])
 

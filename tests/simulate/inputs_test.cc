@@ -66,7 +66,7 @@ TEST(NetworkTableTest, WrongFilesAreRefusedWithThePlace) {
             R"({"name": "a", "batch": 1, "layers": [{"name": "x", "forward_seconds": -1, "backward_seconds": 1}]})");
       },
       "[simulate] network: layer 0: got -1 for forward_seconds; expected a number that is not "
-      "negative");
+      "negative, at most 1e+09");
   expect_error(
       [] {
         NetworkTable::from_json(
@@ -74,6 +74,14 @@ TEST(NetworkTableTest, WrongFilesAreRefusedWithThePlace) {
                 "variables": [{"name": "w", "shape": [0]}]}]})");
       },
       "[simulate] network: layer 0: got size 0 of variable w; expected 1 or more");
+  expect_error(
+      [] {
+        NetworkTable::from_json(
+            R"({"name": "a", "batch": 1, "layers": [{"name": "x", "forward_seconds": 1, "backward_seconds": 1,
+                "variables": [{"name": "w", "shape": [3000000, 3000000]}]}]})");
+      },
+      "[simulate] network: layer 0: got variable w of more than 1099511627776 elements; expected "
+      "fewer");
   expect_error([] { NetworkTable::from_json(R"({"name": "a", "batch": 0, "layers": []})"); },
                "[simulate] network: got batch 0; expected 1 or more");
   expect_error([] { NetworkTable::from_json(R"({"name": "a", "batch": 1, "layers": []})"); },

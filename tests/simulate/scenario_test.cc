@@ -179,7 +179,7 @@ TEST(ScenarioTest, GroupedServersOnOwnHostsAreExact) {
 
 TEST(ScenarioTest, GroupedServersOnWorkersAreNearlyExact) {
   for (const int workers : {4, 8, 16}) {
-    for (const int servers : {1, workers / 2, workers}) {
+    for (const int servers : {1, workers / 2, workers, 2 * workers}) {
       Scenario scenario = with_servers(workers, servers, PlacementRule::kGreedy);
       scenario.detail = Detail::kFull;
       const double full = simulate(scenario).step_seconds;

@@ -1,4 +1,4 @@
-// `strata simulate`: runs the program strata-simulate, which links libtorch's part that sums and places.
+// `strata simulate`: runs the program strata-simulate, which links libtorch.
 #include "strata/core/error.h"
 #include "tools/commands.h"
 #include "tools/installed_files.h"

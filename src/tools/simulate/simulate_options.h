@@ -19,8 +19,8 @@ struct SimulateOptions {
 };
 
 /// @param words  What follows the command's name.
-/// @throws Error  kInvalidArgument: a wrong option, or one that does not fit the others; kNotFound: no
-///                such file.
+/// @throws Error  kInvalidArgument: a wrong option, or one that does not fit the others;
+///                kNotFound: no such file.
 SimulateOptions read_simulate_options(const std::vector<std::string>& words);
 
 }  // namespace strata::tools
