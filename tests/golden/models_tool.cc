@@ -211,7 +211,7 @@ Model operations() {
   const SymbolicTensor x = Input({4, 6}), image = Input({8, 8, 3});
   const SymbolicTensor alike = einsum("bij,bkj->bik", {x, x});
   const SymbolicTensor parts = concatenate(split(x, {1, 4}, 2), 2);
-  const SymbolicTensor joined = stack({norm(x, 1, {2}), ptp(x, 2), ops::max(x, 2, false, 0.1),
+  const SymbolicTensor joined = stack({amax(x, 2), ptp(x, 2), ops::max(x, 2, false, 0.1),
                                        median(x, 2), squeeze(take(x, {2}, 2), 2)},
                                       2);
   const SymbolicTensor padded = pad(x, {{0, 0}, {1, 0}, {0, 2}}, "constant", 0.5);
