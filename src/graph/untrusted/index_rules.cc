@@ -50,6 +50,16 @@ Results index_select(const CallView& call, std::string& why) {
   return {{ExpectedResult{self.dtype, std::move(sizes)}}};
 }
 
+// bucketize(self, boundaries, out_int32, right): a search, which ends whatever the boundaries are.
+Results bucketize(const CallView& call, std::string& why) {
+  const Value& self = *call.tensor(0);
+  const Value& boundaries = *call.tensor(1);
+  if (boundaries.sizes.size() != 1 || !is_real(self) || boundaries.dtype != self.dtype) {
+    return refused(why, "boundaries that are no row of the values' dtype");
+  }
+  return {{ExpectedResult{call.flag(2) ? at::kInt : at::kLong, self.sizes}}};
+}
+
 // _index_put_impl_(self, indices, values, accumulate, unsafe): checks each index; `unsafe` is for GPUs.
 Results index_put(const CallView& call, std::string&) { return {{like(*call.tensor(0))}}; }
 
@@ -68,11 +78,9 @@ Results masked_fill(const CallView& call, std::string& why) {
 
 const RuleTable& index_rules() {
   static const RuleTable rules = {
-      {"aten::_index_put_impl_", index_put},
-      {"aten::embedding", embedding},
-      {"aten::embedding_dense_backward", embedding_backward},
-      {"aten::index_select", index_select},
-      {"aten::masked_fill", masked_fill},
+      {"aten::_index_put_impl_", index_put}, {"aten::bucketize.Tensor", bucketize},
+      {"aten::embedding", embedding},        {"aten::embedding_dense_backward", embedding_backward},
+      {"aten::index_select", index_select},  {"aten::masked_fill", masked_fill},
       {"aten::masked_fill_", masked_fill},
   };
   return rules;
