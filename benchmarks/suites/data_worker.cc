@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/core/error.h"
@@ -60,30 +61,21 @@ Dataset parsed_records(const std::string& folder) {
       .batch(128);
 }
 
-}  // namespace
-
-Dataset decoded_jpegs(const std::string& folder, int64_t num_parallel_calls) {
+/// Batches of what is made of a folder's files, again and again.
+Dataset mapped_files(const std::string& folder, data::KeyedMapFunction decode,
+                     int64_t num_parallel_calls) {
   std::vector<at::Tensor> paths;
   for (const std::string& name : local_file_system().list(folder)) {
     paths.push_back(data::bytes_tensor(join_path(folder, name)));
   }
-  const auto decode = [](Example example, const data::ElementKey& key) {
-    const at::Tensor image = data::load_image(data::to_string(example.x()), {.channels = 3});
-    data::RandomNumbers random(key);
-    return Example{data::random_flip(data::resize(image, kJpegSize, kJpegSize), random)};
-  };
   return Dataset::from_tensor_slices({at::stack(paths)})
       .repeat()
-      .map(data::KeyedMapFunction(decode), {.num_parallel_calls = num_parallel_calls, .seed = 1})
+      .map(std::move(decode), {.num_parallel_calls = num_parallel_calls, .seed = 1})
       .batch(kJpegBatch);
 }
 
 /// As Inception's input: a random window of each image, decoded alone.
 Dataset distorted_jpegs(const std::string& folder) {
-  std::vector<at::Tensor> paths;
-  for (const std::string& name : local_file_system().list(folder)) {
-    paths.push_back(data::bytes_tensor(join_path(folder, name)));
-  }
   const auto decode = [](Example example, const data::ElementKey& key) {
     const std::string bytes = read_file(std::string(data::to_string(example.x())));
     const data::ImageInfo info = data::image_info(bytes);
@@ -92,10 +84,18 @@ Dataset distorted_jpegs(const std::string& folder) {
     const at::Tensor image = data::decode_jpeg(bytes, {.channels = 3, .window = window});
     return Example{data::random_flip(data::resize(image, kJpegSize, kJpegSize), random)};
   };
-  return Dataset::from_tensor_slices({at::stack(paths)})
-      .repeat()
-      .map(data::KeyedMapFunction(decode), {.num_parallel_calls = data::kAutotune, .seed = 1})
-      .batch(kJpegBatch);
+  return mapped_files(folder, decode, data::kAutotune);
+}
+
+}  // namespace
+
+Dataset decoded_jpegs(const std::string& folder, int64_t num_parallel_calls) {
+  const auto decode = [](Example example, const data::ElementKey& key) {
+    const at::Tensor image = data::load_image(data::to_string(example.x()), {.channels = 3});
+    data::RandomNumbers random(key);
+    return Example{data::random_flip(data::resize(image, kJpegSize, kJpegSize), random)};
+  };
+  return mapped_files(folder, decode, num_parallel_calls);
 }
 
 int run_data_worker(const std::vector<std::string>& arguments) {

@@ -44,10 +44,6 @@ FolderListing list_checkpoints(const std::string& folder, const std::string& nam
     const auto number = number_of(entry, name);
     if (!number) continue;
     const std::string path = join_path(folder, entry);
-    // Where checkpoints are not renamed into their place, one that is being written, or was not written
-    // to its end, is there already.
-    const bool may_be_unfinished = !files.renames_folders();
-    if (may_be_unfinished && !files.info(join_path(path, kManifestFile))) continue;
     try {
       const Manifest manifest = check_quickly(path);
       ManagedCheckpoint checkpoint{.path = path, .number = *number, .saved_at = manifest.saved_at};
@@ -55,6 +51,9 @@ FolderListing list_checkpoints(const std::string& folder, const std::string& nam
       if (value != manifest.metrics.end()) checkpoint.metric = value->second;
       listing.good.push_back(std::move(checkpoint));
     } catch (const Error& error) {
+      // Where checkpoints are not renamed into their place, one that is being written, or was not
+      // written to its end, is there without a manifest.
+      if (!files.renames_folders() && error.code() == ErrorCode::kNotFound) continue;
       if (vanished(files, folder, entry)) continue;
       listing.damaged.push_back(str_cat(path, " (", error.what(), ")"));
     }

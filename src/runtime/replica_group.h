@@ -47,6 +47,12 @@ struct ReductionOptions {
   bool overlap = false;
   /// In which gradients of float32 and float64 travel; empty: in their own.
   std::optional<c10::ScalarType> wire_dtype = {};
+
+  /// In which gradients of variables of this dtype travel.
+  c10::ScalarType dtype_on_wire(c10::ScalarType dtype) const {
+    const bool is_wide = dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double;
+    return is_wide ? wire_dtype.value_or(dtype) : dtype;
+  }
   /// Each process, or each card of all processes, keeps and updates its part of the optimizers'
   /// state, and then all gather the variables.
   bool shard_optimizer_state = false;

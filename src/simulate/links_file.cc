@@ -1,12 +1,17 @@
 #include "simulate/links_file.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "core/join.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 
 namespace strata::simulate {
 namespace {
 
-constexpr const char* kMembers[] = {
+constexpr std::string_view kMembers[] = {
     "in_host",         "across_hosts",        "pairs",
     "message_seconds", "ranks_per_processor", "reduce_bytes_per_second"};
 
@@ -15,12 +20,9 @@ constexpr const char* kMembers[] = {
 collective::LinkModel links_from_json(const std::string& text) {
   try {
     const Json json = Json::parse(text);
-    std::string known;
-    for (const char* member : kMembers) known += str_cat(known.empty() ? "" : ", ", member);
     for (const auto& [name, value] : json.as_object()) {
-      bool found = false;
-      for (const char* member : kMembers) found = found || name == member;
-      STRATA_CHECK(found, kInvalidArgument, "got member ", name, "; expected ", known);
+      STRATA_CHECK(std::ranges::find(kMembers, name) != std::end(kMembers), kInvalidArgument,
+                   "got member ", name, "; expected ", join(kMembers));
     }
     json.at("across_hosts");
     Json whole = Json::parse(

@@ -26,9 +26,8 @@ using emulated_gpu::stops_so_far;
 constexpr int kFew = 10;
 constexpr int kMany = 60;
 constexpr int64_t kRows = 16;
-/// How many batches are ahead at a time is chance, but for its limit: one that is read, two of
-/// `prefetch_to_device`, one that is made; of three fields, for two replicas.
-constexpr int64_t kMostPinnedBlocks = int64_t{4} * 3 * 2;
+constexpr int64_t kReplicas = 2;  // of this process
+constexpr int64_t kFields = 3;    // of a batch with weights
 
 /// @param steps  Trains for as many steps.
 void compare(const std::string& name, const std::function<void(int)>& steps,
@@ -47,10 +46,11 @@ void compare(const std::string& name, const std::function<void(int)>& steps,
        << many;
   std::printf("%s\n", text.str().c_str());
   std::fflush(stdout);
+  const int64_t most_pinned = emulated_gpu::most_pinned_blocks(kReplicas, kFields);
   few.pinned_blocks = many.pinned_blocks = 0;
-  STRATA_CHECK(few == many && few.bytes_reserved == 0 && pinned <= kMostPinnedBlocks, kInternal,
+  STRATA_CHECK(few == many && few.bytes_reserved == 0 && pinned <= most_pinned, kInternal,
                "[trainer] ", text.str(), "; ", pinned, " pinned blocks in all; expected equal ",
-               "numbers, no new bytes, and ", kMostPinnedBlocks, " pinned blocks at most");
+               "numbers, no new bytes, and ", most_pinned, " pinned blocks at most");
 }
 
 data::Dataset rows() {

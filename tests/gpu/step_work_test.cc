@@ -142,14 +142,12 @@ TEST_P(GpuFitStopsTest, DoNotGrowWithTheSteps) {
   Stops few = stops_of(10);
   Stops many = stops_of(60);
   EXPECT_EQ(few.bytes_reserved, 0);
-  // How many batches are ahead at a time is chance, but for its limit: a batch that is read, those of
-  // `prefetch_to_device`, and one that is made.
   few.pinned_blocks = many.pinned_blocks = 0;
   EXPECT_EQ(many, few);
-  const int64_t most_batches = 1 + InputOptions().prefetch_to_device + 1;
   const auto replicas = static_cast<int64_t>(strategy.num_replicas_in_sync());
   const int64_t fields = GetParam().weights ? 3 : 2;
-  EXPECT_LE(pinned_blocks() - pinned_before, most_batches * replicas * fields);
+  EXPECT_LE(pinned_blocks() - pinned_before,
+            test::emulated_gpu::most_pinned_blocks(replicas, fields));
 }
 
 INSTANTIATE_TEST_SUITE_P(

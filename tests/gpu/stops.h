@@ -5,6 +5,7 @@
 
 #include "gpu/emulated/device.h"
 #include "gpu/emulated/memory.h"
+#include "strata/strategies/distributed_dataset.h"
 
 namespace strata::test::emulated_gpu {
 
@@ -27,8 +28,15 @@ struct Stops {
   }
 };
 
-/// A loss scale that finds its size has the host wait once a step, for one behind which the card has work:
-/// with `scales_loss` a wait counts where it has none.
+/// How many batches are ahead at a time is chance, but for its limit: one that is read, those of
+/// `prefetch_to_device`, and one that is made. Each has a block of pinned memory for each replica
+/// and field.
+inline int64_t most_pinned_blocks(int64_t replicas, int64_t fields) {
+  return (1 + InputOptions().prefetch_to_device + 1) * replicas * fields;
+}
+
+/// A loss scale that finds its size has the host wait once a step, for one behind which the card
+/// has work: with `scales_loss` a wait counts where it has none.
 inline Stops stops_so_far(bool scales_loss = false) {
   const Counts work = counts();
   return {scales_loss ? work.stalls : work.host_waits, work.synchronous_copies,

@@ -84,7 +84,8 @@ void run_case(const Json& test) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     const at::Tensor expected = array_of(wanted[i]);
     EXPECT_TRUE(near(outputs[i], expected, tolerance)) << "output " << i;
-    // Keras computes whole numbers in 32 bits or in 64, as JAX is told.
+    // Keras computes whole numbers in 32 bits or in 64, depending on JAX's configuration
+    // (jax_enable_x64).
     const bool whole = at::isIntegralType(expected.scalar_type(), false);
     if (whole) {
       EXPECT_TRUE(at::isIntegralType(outputs[i].scalar_type(), false)) << "output " << i;

@@ -70,13 +70,11 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refusal(500, "InternalError", "We encountered an internal error. Please try again.")
             if fault == "busy":
                 raise Refusal(503, "SlowDown", "Please reduce your request rate.")
-            with_body = self.command != "HEAD"
             status, headers, reply = self.answer(body)
         except Refusal as refusal:
             status, headers = refusal.status, {"Content-Type": "application/xml"}
             reply = (f"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{refusal.code}</Code>"
                      f"<Message>{escape(refusal.message)}</Message>{refusal.more}</Error>").encode()
-            with_body = self.command != "HEAD"
         if fault == "lost response":
             self.close_connection = True
             return
@@ -85,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if with_body:
+        if self.command != "HEAD":
             self.wfile.write(reply[: len(reply) // 2] if fault == "half" else reply)
         if fault == "half":
             self.close_connection = True

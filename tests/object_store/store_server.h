@@ -57,7 +57,7 @@ class StoreServer {
 
   const std::string& endpoint() const { return endpoint_; }
 
-  /// Empty: there is none.
+  /// The value of STRATA_MOTO_PYTHON; empty if it is not set.
   static std::string python_of_moto() {
     const char* const named = std::getenv("STRATA_MOTO_PYTHON");  // NOLINT(concurrency-mt-unsafe)
     return named == nullptr ? "" : named;

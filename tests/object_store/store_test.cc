@@ -257,7 +257,7 @@ TEST(StoreErrorsTest, WrongKeysAreNamed) {
   expect_error_containing([&] { store("s3", variables)->list("s3://bucket/a"); },
                           ErrorCode::kUnauthenticated,
                           "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION");
-  variables["AWS_ACCESS_KEY_ID"] = "nobody";
+  variables["AWS_ACCESS_KEY_ID"] = "unknown";
   expect_error_containing([&] { store("s3", variables)->list("s3://bucket/a"); },
                           ErrorCode::kUnauthenticated, "InvalidAccessKeyId");
   const StoreServer tokens({"--token", "right"});

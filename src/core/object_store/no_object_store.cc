@@ -3,8 +3,6 @@
 
 namespace strata::object_store {
 
-bool is_scheme(std::string_view scheme) { return scheme == "s3" || scheme == "gs"; }
-
 const char* variable_of_process(const char*) { return nullptr; }
 
 std::unique_ptr<const FileSystem> make_file_system(const std::string& scheme, const Environment&) {

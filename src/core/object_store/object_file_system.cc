@@ -105,8 +105,6 @@ class ObjectFileSystem final : public FileSystem {
 
 }  // namespace
 
-bool is_scheme(std::string_view scheme) { return scheme == "s3" || scheme == "gs"; }
-
 const char* variable_of_process(const char* name) {
   return std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
 }

@@ -10,7 +10,7 @@
 namespace strata::object_store {
 
 /// "s3" and "gs".
-bool is_scheme(std::string_view scheme);
+inline bool is_scheme(std::string_view scheme) { return scheme == "s3" || scheme == "gs"; }
 
 /// The process's.
 const char* variable_of_process(const char* name);

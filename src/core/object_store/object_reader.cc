@@ -20,14 +20,13 @@ using Block = std::shared_ptr<const std::vector<std::byte>>;
 class ObjectReader final : public ReadableFile {
  public:
   ObjectReader(const Store& store, ObjectPath path, ObjectInfo info)
-      : source_(std::make_shared<const Source>(
-            Source{.store = store, .path = std::move(path), .info = std::move(info)})) {}
+      : store_(store), path_(std::move(path)), info_(std::move(info)) {}
 
   size_t read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size()) return 0;
     out = out.first(std::min<uint64_t>(out.size(), size() - offset));
     if (out.size() >= kBlock) {  // as it is asked for, past the blocks
-      source_->fill(offset, out);
+      fill(offset, out);
       return out.size();
     }
     for (size_t done = 0; done < out.size();) {
@@ -41,31 +40,25 @@ class ObjectReader final : public ReadableFile {
     return out.size();
   }
 
-  uint64_t size() const override { return source_->info.size; }
+  uint64_t size() const override { return info_.size; }
 
  private:
-  /// What a block that is fetched ahead needs, also when the file is closed meanwhile.
-  struct Source {
-    const Store& store;
-    ObjectPath path;
-    ObjectInfo info;
-
-    void fill(uint64_t offset, std::span<std::byte> out) const {
-      const size_t got = store.get(path, info.tag, offset, out);
-      STRATA_CHECK(got == out.size(), kUnavailable, "[core] read: ", path.whole, ": got ", got,
-                   " of ", out.size(), " bytes at ", offset);
-    }
-    Block fetch(uint64_t index) const {
-      const uint64_t begin = index * kBlock;
-      std::vector<std::byte> bytes(std::min(kBlock, info.size - begin));
-      fill(begin, bytes);
-      return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-    }
-  };
   struct Kept {
     uint64_t index;
     std::shared_future<Block> block;
   };
+
+  void fill(uint64_t offset, std::span<std::byte> out) const {
+    const size_t got = store_.get(path_, info_.tag, offset, out);
+    STRATA_CHECK(got == out.size(), kUnavailable, "[core] read: ", path_.whole, ": got ", got,
+                 " of ", out.size(), " bytes at ", offset);
+  }
+  Block fetch(uint64_t index) const {
+    const uint64_t begin = index * kBlock;
+    std::vector<std::byte> bytes(std::min(kBlock, size() - begin));
+    fill(begin, bytes);
+    return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  }
 
   Block block_at(uint64_t index) const {
     std::shared_future<Block> block;
@@ -90,18 +83,20 @@ class ObjectReader final : public ReadableFile {
     if (found != kept_.end()) {
       kept_.splice(kept_.begin(), kept_, found);
     } else {
-      kept_.push_front({.index = index, .block = std::async(when, [source = source_, index] {
-                                                   return source->fetch(index);
-                                                 }).share()});
+      kept_.push_front({.index = index,
+                        .block = std::async(when, [this, index] { return fetch(index); }).share()});
       if (kept_.size() > kKeptBlocks) kept_.pop_back();
     }
     return kept_.front().block;
   }
 
-  const std::shared_ptr<const Source> source_;
+  const Store& store_;
+  const ObjectPath path_;
+  const ObjectInfo info_;
   mutable Mutex mutex_;
-  mutable std::list<Kept> kept_ STRATA_GUARDED_BY(mutex_);  // the one used last in front
-  mutable uint64_t next_ STRATA_GUARDED_BY(mutex_) = 0;  // of who reads one block after the other
+  mutable uint64_t next_ STRATA_GUARDED_BY(mutex_) = 0;  // for reads of one block after the other
+  // The one used last in front. After the others: its destructor waits for a block on its way.
+  mutable std::list<Kept> kept_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace strata::object_store {
 namespace {
 
 constexpr std::string_view kService = "s3";
-constexpr std::string_view kDigits = "0123456789ABCDEF";
+constexpr std::string_view kDigits = "0123456789abcdef";         // of digests
+constexpr std::string_view kCapitalDigits = "0123456789ABCDEF";  // of URLs
 
 std::string formatted(const char* format, std::time_t time) {
   std::tm parts{};
@@ -27,8 +28,8 @@ std::string hex(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) {
     const auto value = static_cast<unsigned char>(byte);
-    text += static_cast<char>(std::tolower(kDigits[value >> 4]));
-    text += static_cast<char>(std::tolower(kDigits[value & 15]));
+    text += kDigits[value >> 4];
+    text += kDigits[value & 15];
   }
   return text;
 }
@@ -79,7 +80,7 @@ std::string uri_encoded(std::string_view text, bool keep_slashes) {
     if (plain) {
       encoded += c;
     } else {
-      encoded += str_cat('%', kDigits[byte >> 4], kDigits[byte & 15]);
+      encoded += str_cat('%', kCapitalDigits[byte >> 4], kCapitalDigits[byte & 15]);
     }
   }
   return encoded;

@@ -69,8 +69,6 @@ class Store {
                      const std::vector<std::string>& parts, uint64_t size) const;
   void abort_upload(const ObjectPath& path, const std::string& upload) const;
 
-  const Settings& settings() const { return settings_; }
-
  private:
   struct Call {
     const ObjectPath& path;

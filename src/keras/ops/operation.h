@@ -167,7 +167,7 @@ class TableOperationImpl final : public OperationImpl, public Fusible {
  public:
   TableOperationImpl(const OperationRow& row, Json config, const std::string& name);
 
-  /// Is told the dtypes that it is called with, before its shapes are asked for.
+  /// Sets the dtypes of its arguments; called before its output shapes are computed.
   void note_input_dtypes(const std::vector<at::ScalarType>& inputs) { input_dtypes_ = inputs; }
 
   FusionRole fusion_role() const override {

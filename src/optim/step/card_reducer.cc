@@ -136,18 +136,18 @@ void CardReducer::make_buckets(const std::vector<bool>& is_elsewhere) {
 void CardReducer::add_buckets(size_t p, const std::vector<bool>& is_elsewhere) {
   const Part& part = parts_[p];
   const tensor::Arena& arena = part.gradients[0];
-  const bool is_wide = arena.dtype() == at::kFloat || arena.dtype() == at::kDouble;
-  const auto wire_dtype = is_wide ? group_.options().reduction.wire_dtype : std::nullopt;
+  const at::ScalarType wire_dtype = group_.options().reduction.dtype_on_wire(arena.dtype());
+  const bool is_compressed = wire_dtype != arena.dtype();
   wire_.emplace_back(part.gradients.size());
   for (size_t local = 0; local < part.gradients.size(); ++local) {
-    if (wire_dtype) wire_[p][local] = at::zeros_like(part.gradients[local].flat(), *wire_dtype);
+    if (is_compressed) wire_[p][local] = at::zeros_like(part.gradients[local].flat(), wire_dtype);
     for (size_t e = 0; e < part.variables.size(); ++e) {
       const at::Tensor view = part.gradients[local].view(static_cast<int64_t>(e));
       views_[local][part.variables[e]] = view;
       targets_[local][part.variables[e]] =
-          wire_dtype ? wire_[p][local].as_strided(view.sizes(), view.strides(),
-                                                  arena.offset(static_cast<int64_t>(e)))
-                     : view;
+          is_compressed ? wire_[p][local].as_strided(view.sizes(), view.strides(),
+                                                     arena.offset(static_cast<int64_t>(e)))
+                        : view;
     }
   }
   const auto width = static_cast<int64_t>(c10::elementSize(arena.dtype()));

@@ -307,13 +307,7 @@ GradientReducer::StepMetadata GradientReducer::agree_on_metadata(
 int64_t GradientReducer::pack_bytes(const std::vector<int64_t>& sizes) const {
   const ReductionOptions& options = group_.options().reduction;
   if (options.bytes_per_pack > 0 || !options.overlap) return options.bytes_per_pack;
-  return collective::overlapped_pack_bytes(
-      std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
-}
-
-at::ScalarType GradientReducer::wire_dtype(at::ScalarType dtype) const {
-  const bool floats = dtype == at::kFloat || dtype == at::kDouble;
-  return floats ? group_.options().reduction.wire_dtype.value_or(dtype) : dtype;
+  return collective::overlapped_pack_bytes(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
 }
 
 void GradientReducer::make_buckets(const StepMetadata& metadata) {
@@ -345,7 +339,7 @@ GradientReducer::Bucket GradientReducer::make_bucket(at::ScalarType dtype,
                                                      bool by_callers) const {
   collective::Communicator& communicator = *group_.communicator();
   const collective::Placement& placement = communicator.placement();
-  const at::ScalarType wire = wire_dtype(dtype);
+  const at::ScalarType wire = group_.options().reduction.dtype_on_wire(dtype);
   int64_t elements = 0;
   for (const size_t i : variables) elements += padded(variables_[i].numel(), wire);
   const bool floats = dtype == at::kFloat || dtype == at::kDouble;

@@ -146,8 +146,6 @@ class GradientReducer {
   void make_buckets(const StepMetadata& metadata);
   Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables, bool by_callers) const;
   int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
-  /// In which gradients of variables of this dtype travel.
-  at::ScalarType wire_dtype(at::ScalarType dtype) const;
   /// Where the sums of a bucket are that is added here.
   static const Values& sum_of(const Memory& memory) {
     return memory.sum.flat.defined() ? memory.sum : memory.local[0];

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "strata/core/str_cat.h"
 #include "strata/graph/saved_graph.h"
@@ -24,25 +25,24 @@ std::string layout_of(const graph::Value& value, bool any_batch) {
   return str_cat(value.dtype, " [", sizes, "]");
 }
 
+void print_values(const char* title, const std::vector<graph::ValueId>& ids,
+                  const graph::InferenceGraph& inference) {
+  for (const graph::ValueId id : ids) {
+    if (id == graph::kNoValue) continue;
+    const graph::Value& value = inference.graph.values[static_cast<size_t>(id)];
+    std::cout << "  " << title << ": " << layout_of(value, inference.batch > 0) << '\n';
+  }
+}
+
 void print_saved_graph(const InspectPath& path, const InspectOptions&) {
   const graph::LoadedGraph loaded = graph::load_graph(path.path);
   const graph::InferenceGraph& inference = loaded.graph();
   const graph::Graph& graph = inference.graph;
-  const bool any_batch = inference.batch > 0;
   std::cout << "  " << quoted(graph.name) << ", for "
-            << (any_batch ? "any number of examples" : "inputs of these sizes alone") << '\n';
-  for (const graph::ValueId id : graph.inputs) {
-    if (id != graph::kNoValue) {
-      std::cout << "  input: " << layout_of(graph.values[static_cast<size_t>(id)], any_batch)
-                << '\n';
-    }
-  }
-  for (const graph::ValueId id : graph.outputs) {
-    if (id != graph::kNoValue) {
-      std::cout << "  output: " << layout_of(graph.values[static_cast<size_t>(id)], any_batch)
-                << '\n';
-    }
-  }
+            << (inference.batch > 0 ? "any number of examples" : "inputs of these sizes alone")
+            << '\n';
+  print_values("input", graph.inputs, inference);
+  print_values("output", graph.outputs, inference);
   int64_t weights = 0;
   int64_t elements = 0;
   for (const graph::Value& value : graph.values) {
