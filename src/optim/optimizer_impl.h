@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +25,8 @@ namespace strata::optimizers {
 
 /// A step on GPUs of which only the cards know whether its gradients were finite.
 struct AwaitedStep {
-  at::Tensor finite;  ///< Pinned.
+  at::Tensor finite_there;  ///< `[]`, bool, on a card.
+  at::Tensor finite;        ///< The same in pinned memory, once it is known.
   tensor::StreamEvent known;
   int64_t iterations = 0;  ///< Before it.
   double carried = 0;
@@ -127,10 +129,12 @@ class Optimizer::Impl : public RunObserver,
     return !accumulates() || (step + 1) % options_.gradient_accumulation_steps == 0;
   }
   int64_t updates() const { return updates_before(iterations_); }  // that have been finished
-  void meet_for_loss_factor(double weight);
+  at::Tensor scaled(const at::Tensor& loss, double weight);
+  void meet_for_loss_weight(double weight);
+  at::Tensor loss_factor(const at::TensorOptions& options);
   void update_together(int id, const std::vector<at::Tensor>& gradients, double weight);
   std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,
-                                       const strata::detail::GradientShare& share);
+                                       const std::function<strata::detail::GradientShare()>& share);
   void make_exchange();
   void make_card_reducer();
   std::vector<CardReducer::Part> memory_for_sums(const std::vector<size_t>& order);
@@ -195,7 +199,7 @@ class Optimizer::Impl : public RunObserver,
   std::vector<const Contribution*> contributions_;
   bool updates_now_ = true;
   bool finite_ = true;
-  double loss_factor_ = 1;
+  double loss_weight_ = 1;
 };
 
 }  // namespace strata::optimizers

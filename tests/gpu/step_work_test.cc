@@ -21,6 +21,7 @@
 #include "strata/keras/losses.h"
 #include "strata/keras/metrics.h"
 #include "strata/keras/sequential.h"
+#include "strata/optim/loss_scale_optimizer.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"
 
@@ -86,6 +87,32 @@ TEST(GpuStepWorkTest, NoMoreThanALoopByHand) {
       EXPECT_EQ(actual.host_waits, 0) << name_of(kind);
     }
   }
+}
+
+// Whether the last step's gradients were finite is asked for when this one's are being computed.
+TEST(GpuStepWorkTest, ALossScaleLetsTheHostBeAStepAhead) {
+  OneDeviceStrategy strategy({.device = "gpu:0"});
+  const auto net = strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kFloat); });
+  optimizers::LossScaleOptimizer optimizer(optimizers::Adam(net.variables()));
+  data::Example batch = make_batches(Kind::kMlp, at::kFloat, 1, {16})[0];
+  batch = batch.map([](const at::Tensor& field) { return field.to(c10::Device(c10::kCUDA, 0)); });
+  int64_t of_gradients = 0;
+  const auto step = [&] {
+    strategy.run([&] {
+      const int64_t before = counts().launches;
+      const at::Tensor loss = losses::sparse_categorical_crossentropy(
+                                  batch.y(), net->forward(batch.x()), {.from_logits = true})
+                                  .mean();
+      of_gradients = counts().launches - before;
+      optimizer.minimize(loss);
+    });
+  };
+  for (int i = 0; i < kSteps; ++i) step();
+  test::emulated_gpu::take_least_work_behind();
+  const int64_t waits = counts().host_waits;
+  step();
+  EXPECT_EQ(counts().host_waits - waits, 1);
+  EXPECT_GE(test::emulated_gpu::take_least_work_behind(), 2 * of_gradients);
 }
 
 struct FitCase {

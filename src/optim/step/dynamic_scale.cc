@@ -20,19 +20,27 @@ DynamicScale::DynamicScale(double initial_scale, int64_t growth_steps)
                "; expected at least 1");
 }
 
+double DynamicScale::after(bool finite) const {
+  const auto scale = scale_.item<float>();
+  if (!finite) return std::max(scale / 2, 1.0F);
+  const float doubled = scale * 2;
+  return grows_next() && std::isfinite(doubled) ? doubled : scale;
+}
+
+bool DynamicScale::grows_next() const { return counter_.item<int64_t>() == growth_steps_ - 1; }
+
 void DynamicScale::succeeded() {
-  if (counter_.item<int64_t>() != growth_steps_ - 1) {
+  scale_.fill_(after(true));
+  if (grows_next()) {
+    counter_.zero_();
+  } else {
     counter_.add_(1);
-    return;
   }
-  counter_.zero_();
-  const float doubled = scale_.item<float>() * 2;
-  if (std::isfinite(doubled)) scale_.fill_(doubled);
 }
 
 void DynamicScale::failed() {
   counter_.zero_();
-  scale_.fill_(std::max(scale_.item<float>() / 2, 1.0F));
+  scale_.fill_(after(false));
 }
 
 }  // namespace strata::optimizers

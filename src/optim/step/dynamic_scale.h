@@ -14,6 +14,8 @@ class DynamicScale {
   DynamicScale(double initial_scale, int64_t growth_steps);
 
   double value() const { return scale_.item<double>(); }
+  /// What it is after one more step, of which the gradients were finite, or not.
+  double after(bool finite) const;
   /// After a step with finite gradients.
   void succeeded();
   /// After one that did not take place.
@@ -23,6 +25,8 @@ class DynamicScale {
   const at::Tensor& scale() const { return scale_; }      ///< float32
 
  private:
+  bool grows_next() const;  // if the next step has finite gradients
+
   int64_t growth_steps_;
   at::Tensor counter_;
   at::Tensor scale_;

@@ -1,13 +1,16 @@
 // A step of an optimizer: gradients, their sum over the replicas, the update.
+#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -25,42 +28,45 @@
 
 namespace strata::optimizers {
 
-namespace {
-
-/// A tensor that operators take for the number it holds.
-at::Tensor as_number(double value) {
-  at::Tensor number = at::scalar_tensor(value, at::kDouble);
-  number.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return number;
-}
-
-}  // namespace
-
 void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
   const ReplicaContext& context = replica("minimize");
   const int id = context.local_replica();
-  // A replay may find another scale than the trace.
-  const bool scales = loss_scale() != 1 || (dynamic_scale_ && graph::tracing());
+  const bool scales = dynamic_scale_ || loss_scale() != 1;
   if (!scales || !loss.defined()) {
-    apply_gradients(gradients_of(loss, id, {.weight = options.weight}), options);
-    return;
+    const auto share = [&] { return strata::detail::GradientShare{.weight = options.weight}; };
+    return apply_gradients(gradients_of(loss, id, share), options);
   }
-  // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
-  check_weight(rule_->name(), options.weight);
-  at::Tensor factor =
-      graph::call_host("strata::loss_factor", {}, {{{}, at::kDouble}},
-                       [this, weight = options.weight](const std::vector<at::Tensor>&) {
-                         meet_for_loss_factor(weight);
-                         return std::vector<at::Tensor>{as_number(loss_factor_)};
-                       },
-                       {options.weight})[0];
-  factor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  const at::Tensor scaled = at::mul(loss, factor);
-  apply_gradients(gradients_of(scaled, id, {.scale = 1 / loss_scale()}), {});
+  const auto share = [&] { return strata::detail::GradientShare{.scale = 1 / loss_scale()}; };
+  apply_gradients(gradients_of(scaled(loss, options.weight), id, share), {});
 }
 
-/// What the loss is multiplied by: one number for all replicas, before the backward of any.
-void Optimizer::Impl::meet_for_loss_factor(double weight) {
+/// Gradients in 16 bits must be as large as one device's, so the loss is divided by all weights,
+/// too.
+at::Tensor Optimizer::Impl::scaled(const at::Tensor& loss, double weight) {
+  check_weight(rule_->name(), weight);
+  // A number as operators take it from a program, but on a GPU, where it may depend on a step of
+  // which the host knows nothing yet.
+  const bool is_there = dynamic_scale_ && loss.is_cuda();
+  const at::TensorOptions options =
+      is_there ? at::TensorOptions(at::toOpMathType(loss.scalar_type())).device(loss.device())
+               : at::TensorOptions(at::kDouble);
+  const auto as_operand = [is_there](const at::Tensor& factor) {
+    factor.unsafeGetTensorImpl()->set_wrapped_number(!is_there);
+    return factor;
+  };
+  const at::Tensor factor =
+      graph::call_host("strata::loss_factor", {},
+                       {{{}, at::typeMetaToScalarType(options.dtype()), options.device()}},
+                       [this, weight, options, as_operand](const std::vector<at::Tensor>&) {
+                         meet_for_loss_weight(weight);
+                         return std::vector<at::Tensor>{as_operand(loss_factor(options))};
+                       },
+                       {weight})[0];
+  return at::mul(loss, as_operand(factor));
+}
+
+/// The sum of the weights of all replicas, before the backward of any.
+void Optimizer::Impl::meet_for_loss_weight(double weight) {
   const ReplicaContext& context = replica("minimize");
   context.synchronize(
       "minimize (scale)", &weight,
@@ -73,14 +79,26 @@ void Optimizer::Impl::meet_for_loss_factor(double weight) {
         for (const at::Tensor& each : detail::gather_over_group(*group_, local_values, "weights")) {
           sum += each.item<double>();
         }
-        loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
+        loss_weight_ = sum > 0 ? sum : 1;
       },
       reinterpret_cast<uintptr_t>(this));
 }
 
+/// What the loss is multiplied by, `[]`, the same number for all replicas. Where the last step is
+/// awaited, the card chooses.
+at::Tensor Optimizer::Impl::loss_factor(const at::TensorOptions& options) {
+  const auto factor = [&](double scale) { return at::full({}, scale / loss_weight_, options); };
+  if (!dynamic_scale_) return factor(loss_scale());
+  const MutexLock lock(awaited_mutex_);
+  if (!awaited_) return factor(dynamic_scale_->value());
+  return at::where(awaited_->finite_there.to(options.device()), factor(dynamic_scale_->after(true)),
+                   factor(dynamic_scale_->after(false)));
+}
+
 /// The variables' gradients; those of taps go where they belong.
-std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, int local,
-                                                      const strata::detail::GradientShare& share) {
+std::vector<at::Tensor> Optimizer::Impl::gradients_of(
+    const at::Tensor& loss, int local,
+    const std::function<strata::detail::GradientShare()>& share) {
   const std::vector<strata::detail::GradientHook> taps = strata::detail::take_gradient_hooks();
   if (!taps.empty()) {
     graph::refuse_in_trace("a table on parameter servers takes a gradient",
@@ -92,7 +110,7 @@ std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, in
       backward_to(rule_->name(), loss, variables_, local, takes_ready(local), leaves);
   for (size_t i = 0; i < taps.size(); ++i) {
     const at::Tensor& gradient = gradients[variables_.size() + i];
-    if (gradient.defined()) taps[i].take(gradient, share);
+    if (gradient.defined()) taps[i].take(gradient, share());
   }
   gradients.resize(variables_.size());
   return gradients;
@@ -376,8 +394,8 @@ void Optimizer::Impl::check_finite() {
   for (Part& part : parts_) part.step.gradients.clear();
 }
 
-/// On GPUs the cards decide, and the host learns it in the next step, behind what that has enqueued
-/// by then. Until then it takes the step for one that has taken place.
+/// On GPUs the cards decide, and the host learns it in the next step, when it has enqueued that one's
+/// backward pass. Until then it takes the step for one that has taken place.
 bool Optimizer::Impl::check_finite_on_gpu() {
   if (accumulates() || options_.use_ema) return false;
   at::Tensor sum;
@@ -390,6 +408,7 @@ bool Optimizer::Impl::check_finite_on_gpu() {
   for (Part& part : parts_) part.step.condition = finite;
   const MutexLock lock(awaited_mutex_);
   AwaitedStep& awaited = awaited_.emplace();
+  awaited.finite_there = finite;
   awaited.finite = at::empty({}, at::TensorOptions(at::kBool).pinned_memory(true));
   awaited.finite.copy_(finite, /*non_blocking=*/true);
   awaited.known.record(tensor::current_stream(finite.device()));

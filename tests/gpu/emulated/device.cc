@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -29,6 +30,8 @@ std::atomic<int64_t> launches{0};
 std::atomic<int64_t> host_waits{0};
 std::atomic<int64_t> synchronous_copies{0};
 std::atomic<int64_t> stalls{0};
+constexpr int64_t kNoWait = std::numeric_limits<int64_t>::max();
+std::atomic<int64_t> least_work_behind{kNoWait};
 std::atomic<c10::StreamId> next_pool_stream{0};
 std::atomic<c10::StreamId> next_own_stream{kPoolStreams};
 
@@ -147,7 +150,7 @@ struct DeviceGuardImpl final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
     const Event& point = *static_cast<Event*>(event);
-    detail::count_host_wait(is_last(point));
+    detail::count_host_wait(work_behind(point));
     host_waits_for(point);
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
@@ -192,6 +195,8 @@ Counts counts() {
   return {launches.load(), host_waits.load(), synchronous_copies.load(), stalls.load()};
 }
 
+int64_t take_least_work_behind() { return least_work_behind.exchange(kNoWait); }
+
 at::Generator draws_of(at::Generator generator) {
   const std::lock_guard lock(generator.mutex());
   const uint64_t seed = generator.current_seed();
@@ -215,11 +220,14 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 
 namespace detail {
 void count_launch() { launches.fetch_add(1, std::memory_order_relaxed); }
-void count_host_wait(bool stalls) {
+void count_host_wait(int64_t work_behind) {
   static const bool tell = std::getenv("STRATA_EMULATED_GPU_WAITS") != nullptr;
   if (tell) std::fprintf(stderr, "the host waits%s\n", calling_place().c_str());
   host_waits.fetch_add(1, std::memory_order_relaxed);
-  if (stalls) emulated_gpu::stalls.fetch_add(1, std::memory_order_relaxed);
+  if (work_behind == 0) stalls.fetch_add(1, std::memory_order_relaxed);
+  int64_t least = least_work_behind.load();
+  while (work_behind < least && !least_work_behind.compare_exchange_weak(least, work_behind)) {
+  }
 }
 void count_synchronous_copy() {
   count_host_wait();

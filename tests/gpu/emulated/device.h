@@ -40,6 +40,9 @@ struct Counts {
 };
 Counts counts();
 
+/// How much work a stream had behind what the host waited for: the least since the last call.
+int64_t take_least_work_behind();
+
 /// A CPU generator for one call's draws: a pure function of `generator`'s seed and offset, which
 /// moves on.
 at::Generator draws_of(at::Generator generator);
@@ -49,7 +52,7 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 
 namespace detail {
 void count_launch();
-void count_host_wait(bool stalls = true);
+void count_host_wait(int64_t work_behind = 0);
 void count_synchronous_copy();
 }  // namespace detail
 

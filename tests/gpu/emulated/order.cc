@@ -142,13 +142,13 @@ class Order {
     timeline.ready = std::max(timeline.ready, event.seconds);
   }
 
-  bool is_last(const Event& event) {
+  int64_t work_behind(const Event& event) {
     const std::lock_guard lock(mutex_);
     const Clock& now = timelines_[event.timeline].clock;
     const auto count = [&](const Clock& clock) {
-      return event.timeline < clock.size() ? clock[event.timeline] : 0;
+      return event.timeline < clock.size() ? static_cast<int64_t>(clock[event.timeline]) : 0;
     };
-    return count(now) == count(event.clock);
+    return count(now) - count(event.clock);
   }
 
   void take_back_pinned(const Bytes& bytes) {
@@ -478,7 +478,7 @@ void wait_event(const c10::Stream& stream, const Event& event) {
   Order::instance().wait_event(stream, event);
 }
 
-bool is_last(const Event& event) { return Order::instance().is_last(event); }
+int64_t work_behind(const Event& event) { return Order::instance().work_behind(event); }
 
 void host_waits_for(const Event& event) { Order::instance().host_waits_for(event); }
 

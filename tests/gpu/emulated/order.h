@@ -64,9 +64,9 @@ void also_writes(const Work& work, const Bytes& bytes);
 
 Event record_event(const c10::Stream& stream);
 void wait_event(const c10::Stream& stream, const Event& event);
-/// Whether its stream has nothing else to do when the event comes: a host that waits for it lets the
+/// How much its stream has to do when the event comes: with nothing, a host that waits for it lets the
 /// card run dry.
-bool is_last(const Event& event);
+int64_t work_behind(const Event& event);
 /// The host knows that it is done.
 void host_waits_for(const Event& event);
 void host_waits_for(const c10::Stream& stream);
