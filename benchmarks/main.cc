@@ -54,7 +54,8 @@ machine first. benchmarks/README.md explains every number. Suites:
             long a training step waits for its input
             cases: shuffle-batch jpeg distorted-jpeg tfrecord
                    tfrecord-parse wait
-            systems: strata-2 tfdata-2 dataloader-2
+            systems: strata-2 tfdata-2 dataloader-2, of distorted-jpeg also strata-1 tfdata-1
+                     torchvision-1
   collective
             all-reduce and others between processes, beside Open MPI and Gloo
             cases: memory/2 tcp/2 memory/4 tcp/4; systems: strata mpi gloo floor

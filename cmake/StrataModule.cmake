@@ -128,15 +128,15 @@ function(strata_test_program)
   endif()
 endfunction()
 
-# strata_example(NAME 01_mnist_mirrored [SOURCES main.cc] [DEPENDS strata::strata] [TEST_ARGS ...] [WORKERS 2 [SERVERS 2]] [LABELS slow]
+# strata_example(NAME 01_mnist_mirrored [SOURCES main.cc] [DEPENDS strata::strata] [TEST_ARGS ...] [WORKERS 2 [SERVERS 2] [EVALUATOR]] [LABELS slow]
 #                [PASS_REGEX ...] [HEAVY])
-# Makes build/<preset>/examples/<name>; with TEST_ARGS, CTest runs it with them; with WORKERS, as so many processes, and
-# as so many parameter servers. HEAVY: as a test's.
+# Makes build/<preset>/examples/<name>; with TEST_ARGS, CTest runs it with them; with WORKERS, as so many processes, with so
+# many parameter servers and an evaluator. HEAVY: as a test's.
 function(strata_example)
   if(NOT STRATA_EXAMPLES)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 0 arg "HEAVY" "NAME;TIMEOUT;PASS_REGEX;WORKERS;SERVERS" "SOURCES;DEPENDS;TEST_ARGS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "HEAVY;EVALUATOR" "NAME;TIMEOUT;PASS_REGEX;WORKERS;SERVERS" "SOURCES;DEPENDS;TEST_ARGS;LABELS")
   if(NOT arg_SERVERS)
     set(arg_SERVERS 0)
   endif()
@@ -165,7 +165,7 @@ function(strata_example)
   endif()
   if(STRATA_TESTS AND arg_TEST_ARGS)
     if(arg_WORKERS)
-      set(launcher $<TARGET_FILE:strata_command> launch -n ${arg_WORKERS} --ps ${arg_SERVERS} --)
+      set(launcher $<TARGET_FILE:strata_command> launch -n ${arg_WORKERS} --ps ${arg_SERVERS} $<$<BOOL:${arg_EVALUATOR}>:--evaluator> --)
     endif()
     add_test(NAME example.${arg_NAME} COMMAND ${launcher} $<TARGET_FILE:${target}> ${arg_TEST_ARGS})
     set_tests_properties(example.${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}

@@ -17,12 +17,12 @@ python="${PYTHON:-python3}"
 say() { printf 'peers: %s\n' "$*" >&2; }
 
 declare -A packages=(
-  [torch]="torch==2.15.0 numpy==2.2.6 pillow==12.0.0"
+  [torch]="torch==2.15.0 torchvision==0.29.2 numpy==2.2.6 pillow==12.0.0"
   [tf]="tensorflow-cpu==2.21.0 tf-keras==2.21.0"
   [jax]="jax==0.10.2 jaxlib==0.10.2"
 )
 declare -A probe=(
-  [torch]="import torch, numpy, PIL; assert torch.__version__.startswith('2.15.0')"
+  [torch]="import torch, torchvision, numpy, PIL; assert torch.__version__.startswith('2.15.0')"
   [tf]="import tensorflow as tf, tf_keras; assert tf.__version__.startswith('2.21')"
   [jax]="import jax; assert jax.__version__ == '0.10.2'; jax.devices('cpu')"
 )

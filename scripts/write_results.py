@@ -37,6 +37,8 @@ BARS = {
     ("cnn-fit", "vs_ddp"): 1.25,
     ("cnn-fit", "vs_tf_mirrored"): 1.7,
     ("cnn-fit", "vs_keras"): 1.3,
+    ("distorted-jpeg", "vs_tfdata_one_core"): 1.1,
+    ("distorted-jpeg", "vs_torchvision_one_core"): 1.5,
     ("tiny-loop", "strata-function-1", "vs_eager"): 1.5,
     ("tiny-loop", "strata-function-1", "vs_jax"): 1,
     ("wide-loop", "vs_ddp"): 1.15,

@@ -4,7 +4,7 @@ import math
 
 import data_peer
 
-args = data_peer.arguments(("--workers", 0))
+args = data_peer.arguments(("--workers", 0), ("--torchvision", ""))
 
 import numpy
 import torch
@@ -47,6 +47,29 @@ class Jpegs(Dataset):
         return pixels.flip(1) if torch.rand(()) < 0.5 else pixels
 
 
+class TorchvisionJpegs(Jpegs):
+    """Random windows of torchvision's transforms (v2), of tensors or of Pillow's images."""
+
+    def __init__(self, files):
+        super().__init__(files)
+        from torchvision.transforms import v2
+
+        self.transforms = v2
+        self.window = v2.RandomResizedCrop(data_peer.SIZE, scale=(0.05, 1), ratio=(0.75, 1.33))
+        self.flip = v2.RandomHorizontalFlip()
+
+    def __getitem__(self, index):
+        if args.torchvision == "pillow":
+            from PIL import Image
+
+            with Image.open(self.files[index]) as file:
+                image = self.flip(self.window(file.convert("RGB")))
+            return self.transforms.functional.pil_to_tensor(image).to(torch.float32)
+        from torchvision.io import ImageReadMode, decode_jpeg, read_file
+
+        return self.flip(self.window(decode_jpeg(read_file(self.files[index]), ImageReadMode.RGB))).to(torch.float32)
+
+
 def endless(loader):
     while True:
         yield from loader
@@ -56,7 +79,7 @@ if args.case == "shuffle-batch":
     x, y = data_peer.read_mnist(args.data)
     dataset, shuffle = TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), True
 else:
-    dataset, shuffle = Jpegs(data_peer.jpeg_files(args.data)), False
+    dataset, shuffle = (TorchvisionJpegs if args.torchvision else Jpegs)(data_peer.jpeg_files(args.data)), False
 loader = DataLoader(dataset, batch_size=BATCH, shuffle=shuffle, num_workers=args.workers,
                     persistent_workers=args.workers > 0)
 data_peer.serve_batches(f"torch {torch.__version__}", endless(loader),

@@ -157,18 +157,15 @@ std::vector<SystemSpec> systems_of(const BenchOptions& options, const std::strin
   const std::vector<int> cpus = two_cores();
   const double rows = reads_jpegs(name) ? kJpegBatch : 128;
   const PythonPeers peers(options, {"--case", name, "--data", folder.string()});
-  std::vector<SystemSpec> systems = {
-      {"strata-2",
-       rows,
-       {{"",
-         {{{options.command, "data-worker", "--case", name, "--data", folder.string()},
-           {},
-           cpus}}}},
-       {}},
-      {"tfdata-2",
-       rows,
-       {{"", {peers.process("tf", "tfdata_loop.py", {}, cpus)}}},
-       peers.missing("tf", "tfdata_loop.py")}};
+  const auto worker = [&](const std::vector<int>& on) {
+    return ProcessSpec{
+        {options.command, "data-worker", "--case", name, "--data", folder.string()}, {}, on};
+  };
+  std::vector<SystemSpec> systems = {{"strata-2", rows, {{"", {worker(cpus)}}}, {}},
+                                     {"tfdata-2",
+                                      rows,
+                                      {{"", {peers.process("tf", "tfdata_loop.py", {}, cpus)}}},
+                                      peers.missing("tf", "tfdata_loop.py")}};
   if (name == "shuffle-batch" || reads_jpegs(name)) {
     SystemSpec loader{"dataloader-2", rows, {}, peers.missing("torch", "dataloader_loop.py")};
     for (const char* workers : {"0", "2"}) {
@@ -177,6 +174,21 @@ std::vector<SystemSpec> systems_of(const BenchOptions& options, const std::strin
            {peers.process("torch", "dataloader_loop.py", {"--workers", workers}, cpus)}});
     }
     systems.push_back(std::move(loader));
+  }
+  if (name == "distorted-jpeg") {
+    const std::vector<int> cpu = {cpus[0]};
+    systems.push_back({"strata-1", rows, {{"", {worker(cpu)}}}, {}});
+    systems.push_back({"tfdata-1",
+                       rows,
+                       {{"", {peers.process("tf", "tfdata_loop.py", {}, cpu)}}},
+                       peers.missing("tf", "tfdata_loop.py")});
+    SystemSpec torchvision{"torchvision-1", rows, {}, peers.missing("torch", "dataloader_loop.py")};
+    for (const char* transforms : {"tensors", "pillow"}) {
+      torchvision.variants.push_back(
+          {transforms,
+           {peers.process("torch", "dataloader_loop.py", {"--torchvision", transforms}, cpu)}});
+    }
+    systems.push_back(std::move(torchvision));
   }
   return systems;
 }
@@ -197,6 +209,10 @@ int run_data_suite(const BenchOptions& options) {
     std::vector<Ratio> ratios = {{"vs_tfdata", "strata-2", "tfdata-2"}};
     if (name == "shuffle-batch" || reads_jpegs(name)) {
       ratios.push_back({"vs_dataloader", "strata-2", "dataloader-2"});
+    }
+    if (name == "distorted-jpeg") {
+      ratios.push_back({"vs_tfdata_one_core", "strata-1", "tfdata-1"});
+      ratios.push_back({"vs_torchvision_one_core", "strata-1", "torchvision-1"});
     }
     run_interleaved(options,
                     {.suite = "data",

@@ -433,6 +433,16 @@ TEST(FitTest, ARunThatIsCutOffEndsAsIfItHadNotBeen) {
   }
 }
 
+TEST(FitTest, ARunTooShortForABackupEndsWell) {
+  const test::TempFolder folder;
+  for (const bool exists : {false, true}) {
+    FitOptions options{.epochs = 1, .verbose = 0};
+    options.callbacks = {callbacks::BackupAndRestore(
+        exists ? folder.path() : join_path(folder.path(), "never_made"))};
+    EXPECT_EQ(compiled().fit(rows(8).batch(4), options).epoch.size(), 1U);
+  }
+}
+
 /// From the training's end on, the disk denies every change but the first ones.
 struct DenyAtTheEnd : callbacks::Callback {
   explicit DenyAtTheEnd(int64_t changes) : changes(changes) {}

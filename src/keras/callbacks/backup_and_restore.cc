@@ -56,6 +56,7 @@ void BackupAndRestore::on_train_end(keras::Logs&) {
   checkpoint_->wait();
   const auto remove_all = [&] {
     const FileSystem& files = file_system_of(folder_);
+    if (!files.info(folder_)) return;  // a training that was too short for a backup
     for (const std::string& backup : manager_->checkpoints()) {
       checkpoint::discard_checkpoint(files, backup);
     }
