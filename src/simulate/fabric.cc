@@ -98,6 +98,25 @@ void Fabric::begin_next(int from, bool inside) {
 }
 
 void Fabric::begin(int from, bool inside, Message message) {
+  Connection& connection = connections_[{from, message.to}];
+  if (connection.busy) {
+    connection.waiting.push_back(std::move(message));
+  } else {
+    connection.busy = true;
+    transmit(from, inside, std::move(message));
+  }
+}
+
+void Fabric::end_of_message(int from, bool inside, int to) {
+  Connection& connection = connections_[{from, to}];
+  connection.busy = !connection.waiting.empty();
+  if (!connection.busy) return;
+  Message next = std::move(connection.waiting.front());
+  connection.waiting.pop_front();
+  transmit(from, inside, std::move(next));
+}
+
+void Fabric::transmit(int from, bool inside, Message message) {
   const auto sender = static_cast<size_t>(from);
   const auto receiver = one_rank_ ? sender : static_cast<size_t>(message.to);
   std::vector<FlowNetwork::Share> ports;
@@ -112,10 +131,12 @@ void Fabric::begin(int from, bool inside, Message message) {
   const double latency = links_.between(placement_, from, message.to).latency;
   // Its last part, beside which the next message may begin.
   const double tail = std::min(message.bytes, kSendWindow);
-  FlowNetwork::Done end = [this, from, inside, latency, tail, sent = std::move(message.sent),
+  FlowNetwork::Done end = [this, from, to = message.to, inside, latency, tail,
+                           sent = std::move(message.sent),
                            arrived = std::move(message.arrived)]() mutable {
     events_.at(events_.now() + latency, std::move(arrived));
     outbox(from, inside).left -= tail;
+    end_of_message(from, inside, to);
     begin_next(from, inside);
     sent();
   };

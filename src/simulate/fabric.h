@@ -29,7 +29,8 @@ class Fabric {
   static Fabric of_one_rank(EventQueue& events, int num_ranks, int ranks_per_host,
                             collective::LinkModel links);
 
-  /// Sends a message behind the earlier ones of `from` on this line.
+  /// Sends a message behind the earlier ones of `from` on this line: a few are under way at a time,
+  /// to one rank one after the other.
   /// @param sent  The sender's line is free.
   /// @param arrived  The last byte is there.
   void send(int from, int to, double bytes, FlowNetwork::Done sent, FlowNetwork::Done arrived);
@@ -55,11 +56,19 @@ class Fabric {
     std::deque<Message> waiting = {};
   };
 
+  /// From one rank to another.
+  struct Connection {
+    bool busy = false;
+    std::deque<Message> waiting = {};
+  };
+
   Outbox& outbox(int from, bool inside) {
     return outboxes_[2 * static_cast<size_t>(from) + (inside ? 1 : 0)];
   }
   void begin_next(int from, bool inside);
   void begin(int from, bool inside, Message message);
+  void transmit(int from, bool inside, Message message);
+  void end_of_message(int from, bool inside, int to);
   int pair_port(int from, int to, double line);
 
   EventQueue& events_;
@@ -75,6 +84,7 @@ class Fabric {
   std::vector<int> local_out_, local_in_;    // ports, by rank
   std::map<std::pair<int, int>, int> pair_;  // ports of pairs that are slower than their lines
   std::vector<Outbox> outboxes_;             // by rank, for other hosts and for its own
+  std::map<std::pair<int, int>, Connection> connections_;
 };
 
 }  // namespace strata::simulate
