@@ -9,10 +9,13 @@
 #include "simulate/study_report.h"
 #include "strata/core/error.h"
 #include "tools/exit_status.h"
+#include "tools/simulate/measured_network.h"
 #include "tools/simulate/simulate_options.h"
 
 namespace strata::tools {
 namespace {
+
+constexpr int kMeasuredSteps = 10;
 
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -55,7 +58,10 @@ void show_scenarios(const SimulateOptions& options) {
 }
 
 int run(const std::vector<std::string>& words) {
-  const SimulateOptions options = read_simulate_options(words);
+  const auto measure = [](const std::string& path, int64_t batch) {
+    return measure_network(path, batch, kMeasuredSteps);
+  };
+  const SimulateOptions options = read_simulate_options(words, measure);
   if (!options.help.empty()) {
     std::cout << options.help;
   } else if (options.print_network) {

@@ -23,8 +23,7 @@ using simulate::VariableUpdate;
 
 CommandHelp simulate_help() {
   return {
-      .usage =
-          "strata simulate --network NAME|FILE.json --replicas N[,N...] [options] | --study NAME",
+      .usage = "strata simulate --network NAME|FILE --replicas N[,N...] [options] | --study NAME",
       .description =
           R"(Simulates steps of synchronous training as discrete events: strata's own schedules, planner, buckets and
 placement of variables on modelled links, for 1 to 10,000 workers. Prints how long a step takes, where the time goes,
@@ -34,6 +33,7 @@ and which changes would help. docs/simulate.md says what is modelled and where t
   strata simulate --network vgg16 --replicas 32 --strategy parameter_server --servers 4 --placement greedy
   strata simulate --network net.json --replicas 16 --links links.json --format json
   strata simulate --network resnet50 --print-network > net.json
+  strata simulate --network mine.keras --batch 64 --print-network > mine.json
   strata simulate --study cscs --svg cscs.svg
 )"};
 }
@@ -82,13 +82,16 @@ struct KnownRate {
   double images_per_second;
   int64_t batch;
 };
+constexpr int64_t kMeasuredBatch = 32;
 constexpr KnownRate kP100[] = {
     {"inception3", 142, 64}, {"resnet50", 219, 64}, {"vgg16", 154, 64}, {"alexnet", 2987, 512}};
 
-simulate::NetworkTable network_of(const std::string& name, double images_per_second,
-                                  int64_t batch) {
-  if (name.ends_with(".json")) {
-    simulate::NetworkTable table = simulate::NetworkTable::from_json(read_text(name));
+simulate::NetworkTable network_of(const std::string& name, double images_per_second, int64_t batch,
+                                  const MeasureNetwork& measure) {
+  const bool is_model = name.ends_with(".keras");
+  if (is_model || name.ends_with(".json")) {
+    simulate::NetworkTable table = is_model ? measure(name, batch > 0 ? batch : kMeasuredBatch)
+                                            : simulate::NetworkTable::from_json(read_text(name));
     if (batch > 0) table.batch = batch;
     if (images_per_second == 0) return table;
     return table.with_step_seconds(static_cast<double>(table.batch) / images_per_second);
@@ -105,7 +108,8 @@ simulate::NetworkTable network_of(const std::string& name, double images_per_sec
 
 }  // namespace
 
-SimulateOptions read_simulate_options(const std::vector<std::string>& words) {
+SimulateOptions read_simulate_options(const std::vector<std::string>& words,
+                                      const MeasureNetwork& measure) {
   SimulateOptions options;
   Scenario scenario;
   std::string network;
@@ -119,12 +123,14 @@ SimulateOptions read_simulate_options(const std::vector<std::string>& words) {
   int seed = 1;
 
   CommandLine line("strata simulate", simulate_help());
-  line.text("--network", "NAME|FILE.json",
-            "inception3, resnet50, vgg16, alexnet, or a table of layers", network);
+  line.text("--network", "NAME|FILE",
+            "inception3, resnet50, vgg16, alexnet; FILE.json, a table of layers; FILE.keras, a\n"
+            "model that is measured here first, on one replica on CPUs",
+            network);
   line.list("--replicas", "N,N,...", "how many; a report for each", replicas);
   number(line, "--images-per-second", "X", "of one replica alone (default: a P100's)",
          images_per_second);
-  line.number("--batch", "N", "of one replica (default: the network's)", batch, 1);
+  line.number("--batch", "N", "of one replica (default: the network's; of a model 32)", batch, 1);
   line.number("--replicas-per-worker", "N", "GPUs whose gradients are added in a process first",
               scenario.replicas_per_worker, 1);
   line.number("--workers-per-host", "N", "workers that share a line", scenario.workers_per_host, 1);
@@ -201,7 +207,7 @@ SimulateOptions read_simulate_options(const std::vector<std::string>& words) {
       links.empty() || (gbit < 0 && latency_us < 0), kInvalidArgument,
       "[strata simulate] got --links with --gbit-per-second or --latency-us; expected one of "
       "them");
-  scenario.network = network_of(network, images_per_second, batch);
+  scenario.network = network_of(network, images_per_second, batch, measure);
   if (!links.empty()) scenario.links = simulate::links_from_json(read_text(links));
   if (gbit >= 0) scenario.links.across_hosts.bytes_per_second = gbit * 1e9 / 8;
   if (latency_us >= 0) scenario.links.across_hosts.latency = latency_us * 1e-6;
