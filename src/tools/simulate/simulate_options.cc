@@ -33,7 +33,7 @@ and which changes would help. docs/simulate.md says what is modelled and where t
   strata simulate --network vgg16 --replicas 32 --strategy parameter_server --servers 4 --placement greedy
   strata simulate --network net.json --replicas 16 --links links.json --format json
   strata simulate --network resnet50 --print-network > net.json
-  strata simulate --network mine.keras --batch 64 --print-network > mine.json
+  strata simulate --network model.keras --batch 64 --print-network > model.json
   strata simulate --study cscs --svg cscs.svg
 )"};
 }
