@@ -130,14 +130,13 @@ std::string study_svg(std::string_view name, const FittedNumbers& numbers) {
   std::vector<Series> dots;
   for (const SimulatedPoint& point : simulate_study(name, numbers)) {
     if (lines.empty() || lines.back().name != point.system->name) {
-      lines.push_back({.name = point.system->name, .replicas = {1}, .efficiency = {1}});
-      dots.push_back(
-          {.name = point.system->name, .replicas = {}, .efficiency = {}, .points = true});
+      lines.push_back({.name = point.system->name, .replicas = {1}, .values = {1}});
+      dots.push_back({.name = point.system->name, .replicas = {}, .values = {}, .points = true});
     }
     lines.back().replicas.push_back(point.published.gpus);
-    lines.back().efficiency.push_back(point.simulated.efficiency);
+    lines.back().values.push_back(point.simulated.efficiency);
     dots.back().replicas.push_back(point.published.gpus);
-    dots.back().efficiency.push_back(point.published.efficiency);
+    dots.back().values.push_back(point.published.efficiency);
   }
   lines.insert(lines.end(), dots.begin(), dots.end());
   return chart_svg(str_cat("Efficiency, study ", name, ": dots published, lines simulated"), lines);

@@ -47,6 +47,9 @@ int server_main(int argc, char** argv);
 /// `strata simulate`. @return the exit status.
 int simulate_main(int argc, char** argv);
 
+/// `strata study`. @return the exit status.
+int study_main(int argc, char** argv);
+
 /// `strata new DIR`. @return the exit status.
 int new_main(int argc, char** argv);
 

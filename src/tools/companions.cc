@@ -24,5 +24,6 @@ int inspect_main(int, char** argv) { run("inspect", argv); }
 int make_records_main(int, char** argv) { run("make-records", argv); }
 int server_main(int, char** argv) { run("server", argv); }
 int simulate_main(int, char** argv) { run("simulate", argv); }
+int study_main(int, char** argv) { run("study", argv); }
 
 }  // namespace strata::tools

@@ -24,6 +24,8 @@ constexpr std::array kCommands = {
     Command{"server", "run steps for standalone clients", strata::tools::server_main},
     Command{"simulate", "what a step takes on other links, with more workers",
             strata::tools::simulate_main},
+    Command{"study", "measure how training scales with replicas and servers",
+            strata::tools::study_main},
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},
     Command{"export", "write a Keras model as ONNX, or as a graph", strata::tools::export_main},
     Command{"make-records", "write a folder of images as TFRecord files",

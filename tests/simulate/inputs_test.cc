@@ -129,8 +129,8 @@ TEST(LinksFileTest, WrongFilesAreRefused) {
 
 TEST(ChartTest, HasAnAxisForTheReplicasAndEachSeries) {
   const std::string svg =
-      chart_svg("a < b", {{.name = "x", .replicas = {1, 100}, .efficiency = {1, 0.5}},
-                          {.name = "x", .replicas = {8}, .efficiency = {0.75}, .points = true}});
+      chart_svg("a < b", {{.name = "x", .replicas = {1, 100}, .values = {1, 0.5}},
+                          {.name = "x", .replicas = {8}, .values = {0.75}, .points = true}});
   EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
   EXPECT_NE(svg.find(">128</text>"), std::string::npos);
   EXPECT_NE(svg.find("<polyline"), std::string::npos);

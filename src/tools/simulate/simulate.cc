@@ -38,12 +38,12 @@ void show_study(const SimulateOptions& options) {
 
 void show_scenarios(const SimulateOptions& options) {
   simulate::Series line{
-      .name = options.scenarios[0].network.name, .replicas = {}, .efficiency = {}};
+      .name = options.scenarios[0].network.name, .replicas = {}, .values = {}};
   Json all = Json::array();
   for (const simulate::Scenario& scenario : options.scenarios) {
     const simulate::StepReport report = simulate::simulate(scenario);
     line.replicas.push_back(scenario.replicas);
-    line.efficiency.push_back(report.efficiency);
+    line.values.push_back(report.efficiency);
     if (options.json) {
       all.push_back(simulate::report_json(scenario, report));
     } else {

@@ -1,0 +1,81 @@
+#include "tools/study/process_runner.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "strata/core/error.h"
+#include "strata/core/file_system.h"
+#include "strata/runtime/devices.h"
+#include "tools/launch/run_cluster.h"
+#include "tools/study/task_result.h"
+
+namespace strata::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// For the results of one run; removed with all that is in it.
+class ResultsFolder {
+ public:
+  ResultsFolder() : path_((fs::temp_directory_path() / "strata-study-XXXXXX").string()) {
+    STRATA_CHECK(::mkdtemp(path_.data()) != nullptr, kPermissionDenied, "[strata study] got ",
+                 path_, ", which cannot be made; TMPDIR sets the place");
+  }
+  ~ResultsFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ResultsFolder(const ResultsFolder&) = delete;
+  ResultsFolder& operator=(const ResultsFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+constexpr int kFirstSignal = 128;
+
+}  // namespace
+
+std::vector<Json> ProcessRunner::run(const Configuration& configuration,
+                                     const std::vector<std::string>& words) {
+  const ResultsFolder results;
+  LaunchOptions options;
+  options.command = configuration.words();
+  options.command.insert(options.command.begin(), program_);
+  options.command.insert(options.command.end(), words.begin(), words.end());
+  options.command.insert(options.command.end(), {"--results", results.path()});
+  options.workers = configuration.workers();
+  options.ps = configuration.servers;
+  // Replicas on CPUs must not find GPUs, and several on one GPU are what was asked for.
+  if (configuration.device == "cpu") options.environment["CUDA_VISIBLE_DEVICES"] = "";
+  std::cout << "# " << configuration.describe() << std::endl;
+  const int status = run_cluster(options, guard_);
+  STRATA_CHECK(status <= kFirstSignal, kCancelled, "[strata study] got signal ",
+               status - kFirstSignal, " while ", configuration.describe(), " was measured");
+  STRATA_CHECK(status == 0, kUnavailable, "[strata study] got exit code ", status, " of ",
+               configuration.describe(), "; the lines above say why");
+  std::vector<Json> found;
+  for (int worker = 0; worker < options.workers; ++worker) {
+    found.push_back(Json::parse(read_file(task_result_path(results.path(), worker))));
+  }
+  return found;
+}
+
+Measurement ProcessRunner::measure(const Configuration& configuration) {
+  std::vector<Measurement> each;
+  for (const Json& json : run(configuration, {})) {
+    each.push_back(Measurement::from_json(json));
+    each.back().cores = num_cores();  // workers have their shares of them
+  }
+  const bool apart =
+      configuration.strategy == StudyStrategy::kIndependent ||
+      (configuration.strategy == StudyStrategy::kParameterServer && !configuration.synchronous);
+  return apart ? added(each) : each[0];
+}
+
+}  // namespace strata::tools
