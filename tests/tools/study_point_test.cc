@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -208,6 +209,14 @@ TEST(StudyPointTest, AResultThatLacksAMemberIsRefused) {
   json.set("samples", Json::array());
   expect_error([&] { StudyPoint::from_json(json); }, ErrorCode::kDataLoss,
                "[strata study] got a result without samples; expected at least one");
+}
+
+TEST(MeasurementTest, ATrainingThatDivergedHasNoLoss) {
+  Measurement m = measured(with(StudyStrategy::kMirrored, 1), {1});
+  m.loss = std::nan("");
+  const Json json = Json::parse(m.to_json().dump());
+  EXPECT_TRUE(json.at("loss").is_null());
+  EXPECT_TRUE(std::isnan(Measurement::from_json(json).loss));
 }
 
 TEST(MeasurementTest, SpreadsAndSums) {

@@ -12,6 +12,7 @@
 #include "strata/keras/losses.h"
 #include "strata/keras/metrics.h"
 #include "strata/optim/schedule.h"
+#include "tools/study/measurement.h"
 #include "tools/study/study_networks.h"
 #include "tools/study/study_optimizer.h"
 #include "tools/study/study_strategy.h"
@@ -85,7 +86,7 @@ Json AccuracyResult::to_json() const {
   json.set("global_batch", global_batch()).set("epochs", training.epochs);
   json.set("examples", training.examples).set("scale_learning_rate", word_of(training.scaling));
   json.set("warmup_epochs", training.warmup_epochs).set("scaled_learning_rate", learning_rate);
-  json.set("accuracy", accuracy).set("test_loss", loss).set("seconds", seconds);
+  json.set("accuracy", accuracy).set("test_loss", finite_or_null(loss)).set("seconds", seconds);
   return json;
 }
 
@@ -97,7 +98,7 @@ AccuracyResult AccuracyResult::from_json(const Json& json) {
   result.training.warmup_epochs = json.at("warmup_epochs").as_double();
   result.learning_rate = json.at("scaled_learning_rate").as_double();
   result.accuracy = json.at("accuracy").as_double();
-  result.loss = json.at("test_loss").as_double();
+  result.loss = number_or_nan(json.at("test_loss"));
   result.seconds = json.at("seconds").as_double();
   return result;
 }

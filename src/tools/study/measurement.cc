@@ -1,6 +1,8 @@
 #include "tools/study/measurement.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "strata/core/error.h"
 
@@ -13,6 +15,12 @@ Spread spread_of(std::vector<double> values) {
   const double median =
       values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
   return {.median = median, .low = values.front(), .high = values.back()};
+}
+
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+double number_or_nan(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.as_double();
 }
 
 Json Measurement::to_json() const {
@@ -29,7 +37,7 @@ Json Measurement::to_json() const {
     of_parts.set("forward", parts->forward).set("backward", parts->backward);
     of_parts.set("communication", parts->communication).set("update", parts->update);
   }
-  json.set("part_seconds", std::move(of_parts)).set("loss", loss);
+  json.set("part_seconds", std::move(of_parts)).set("loss", finite_or_null(loss));
   json.set("parameters", parameters).set("parameter_bytes", parameter_bytes);
   Json bytes = Json::array();
   for (const int64_t each : server_bytes) bytes.push_back(each);
@@ -51,7 +59,7 @@ Measurement Measurement::from_json(const Json& json) {
                         .communication = parts.at("communication").as_double(),
                         .update = parts.at("update").as_double()};
   }
-  m.loss = json.at("loss").as_double();
+  m.loss = number_or_nan(json.at("loss"));
   m.parameters = json.at("parameters").as_int();
   m.parameter_bytes = json.at("parameter_bytes").as_int();
   for (const Json& each : json.at("server_bytes").as_array()) {

@@ -20,6 +20,10 @@ struct Spread {
 /// @param values  At least one.
 Spread spread_of(std::vector<double> values);
 
+/// JSON has no NaN, which the loss of a training that diverged is: null.
+Json finite_or_null(double value);
+double number_or_nan(const Json& json);
+
 /// Seconds of a step that ran as it is written, of the mean replica.
 struct StepParts {
   double forward = 0;        ///< to the loss

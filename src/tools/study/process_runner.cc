@@ -70,7 +70,8 @@ Measurement ProcessRunner::measure(const Configuration& configuration) {
   std::vector<Measurement> each;
   for (const Json& json : run(configuration, {})) {
     each.push_back(Measurement::from_json(json));
-    each.back().cores = num_cores();  // workers have their shares of them
+    each.back().configuration = configuration;  // with what concerns the terminal alone
+    each.back().cores = num_cores();            // workers have their shares of them
   }
   const bool apart =
       configuration.strategy == StudyStrategy::kIndependent ||
