@@ -76,7 +76,6 @@ PYTHON = "Python's own: C++ has its language or standard library for it"
 BACKEND = "wraps another backend's functions or files"
 BY_NAME = "objects are made from names and JSON by their constructors and `from_config`"
 CLASS_INSTEAD = "a second name of the class in lower case; the class, or its name as text, is here"
-WEIGHTS = "no weights to start from come with strata; the four networks that are here show how one is written"
 STRINGS = "tensors of libtorch hold no text: look words up in `data` pipelines, hand numbers on"
 YET = "not built yet"
 
@@ -96,7 +95,6 @@ WHY = [
     (r"^callbacks\.CallbackList$", "`fit` calls its list of callbacks itself"),
     (r"^optimizers\.OptimizerMap$", "goes with MultiOptimizer"),
     (r"^(initializers|regularizers|constraints)\.[a-z]", CLASS_INSTEAD),
-    (r"^applications\.", WEIGHTS),
     (r"^metrics\.[a-z]", "the function of a loss or metric class: `losses` has the losses', the class the metrics'"),
     (r"^random\.SeedGenerator$", "replicas draw from keyed streams of their strategy's seed"),
     (r"^utils\.(FeatureSpace|PyDataset|Sequence|Config|get_file|custom_object_scope|CustomObjectScope|get_custom_objects|"

@@ -119,7 +119,11 @@ int64_t print_group(const WeightsGroup& group, const std::string& path, std::ost
 
 void print_legacy_model(const LegacyModel& model, const std::string& path, std::ostream& out) {
   const Json* class_name = find_value(model.model_config, "class_name");
-  out << path << ": " << (class_name == nullptr ? "a model" : text_of(*class_name))
+  const bool alone = model.model_config.is_null();
+  out << path << ": "
+      << (alone                   ? "weights alone"
+          : class_name == nullptr ? "a model"
+                                  : text_of(*class_name))
       << ", written by Keras "
       << (model.keras_version.empty() ? "of an unknown version" : model.keras_version) << '\n';
   int64_t count = 0;
@@ -131,6 +135,7 @@ void print_legacy_model(const LegacyModel& model, const std::string& path, std::
     }
   }
   out << "parameters: " << count << '\n';
+  if (alone) return;
   const Json* optimizer = find_value(model.training_config, "optimizer_config");
   if (optimizer == nullptr) {
     out << "not compiled\n";
@@ -151,7 +156,7 @@ void describe_keras_h5(const std::string& path, std::ostream& out) {
     print_legacy_model(load_legacy_model(path), path, out);
     return;
   } catch (const Error& error) {
-    // Weights alone have no model_config.
+    // A .weights.h5 has neither model_config nor layer_names.
     if (error.code() != ErrorCode::kInvalidArgument) throw;
   }
   const WeightsGroup weights = load_weights_file(path);

@@ -40,30 +40,33 @@ LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::stri
   const h5::Input::Object root = input.root();
   const auto attribute = [&](const char* name) { return input.string_attribute(root, name, ""); };
   const auto config = attribute("model_config");
-  STRATA_CHECK(config, kInvalidArgument, "[keras_files] ", source,
-               ": got HDF5 without the attribute 'model_config'; expected a whole model. A file of "
-               "weights alone is read by load_weights_file, into an existing model");
+  // Weights alone are at the root.
+  const auto names_at_root = input.strings_attribute(root, "layer_names", "");
+  STRATA_CHECK(config || names_at_root, kInvalidArgument, "[keras_files] ", source,
+               ": got HDF5 without the attribute 'model_config'; expected a whole model. Files of "
+               "weights alone that Keras 3 writes are named .weights.h5");
   LegacyModel model;
   model.model_config = parse_attribute(config, source, "model_config");
   model.training_config = parse_attribute(attribute("training_config"), source, "training_config");
 
-  const auto weights = input.open(root, "model_weights");
+  const std::string place = config ? "model_weights" : "";
+  const auto weights = config ? input.open(root, place) : root;
   STRATA_CHECK(weights && weights->is_group(), kDataLoss, "[keras_files] ", source,
                ": got no group 'model_weights'; expected the layers' weights there");
   const h5::Input::Object& group = *weights;
   model.keras_version =
       attribute("keras_version")
-          .value_or(input.string_attribute(group, "keras_version", "model_weights").value_or(""));
-  const auto names = input.strings_attribute(group, "layer_names", "model_weights");
+          .value_or(input.string_attribute(group, "keras_version", place).value_or(""));
+  const auto names = config ? input.strings_attribute(group, "layer_names", place) : names_at_root;
   STRATA_CHECK(names, kDataLoss, "[keras_files] ", source,
                ": model_weights: got no attribute 'layer_names'; expected the layers in order");
   for (const std::string& name : *names) {
     const auto layer = input.open(group, name);
-    STRATA_CHECK(layer && layer->is_group(), kDataLoss, "[keras_files] ", source,
-                 ": model_weights: attribute layer_names: names '", name,
+    STRATA_CHECK(layer && layer->is_group(), kDataLoss, "[keras_files] ", source, ": ",
+                 config ? "model_weights" : "weights", ": attribute layer_names: names '", name,
                  "', which does not exist");
     model.layers.push_back(
-        {.name = name, .weights = read_weights(input, *layer, "model_weights/" + name)});
+        {.name = name, .weights = read_weights(input, *layer, config ? place + '/' + name : name)});
   }
   if (const auto optimizer = input.open(root, "optimizer_weights");
       optimizer && optimizer->is_group()) {

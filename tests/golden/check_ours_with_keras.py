@@ -16,8 +16,10 @@ import tempfile
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import h5py
 import keras
 import numpy as np
+from keras.src.legacy.saving import legacy_h5_format
 from safetensors.numpy import load_file, save_file
 
 
@@ -133,26 +135,38 @@ def training(tool, folder):
         check(difference(predict(ours, x), predict(second, x)) <= tolerance, f"{record['name']}: the next step by Keras and by strata")
 
 
+SIZES = {"ResNet50": 64, "ResNet50V2": 64, "VGG16": 32, "DenseNet121": 64, "InceptionV3": 96, "InceptionResNetV2": 96, "Xception": 96,
+         "MobileNet": 64, "MobileNetV2": 64, "MobileNetV3Small": 64, "EfficientNetB0": 64, "EfficientNetV2B0": 64, "ConvNeXtTiny": 64,
+         "NASNetMobile": 64}   # as in models_tool.cc
+
+
 def applications(tool, folder):
-    """Keras's own, with weights that are all different, read by strata."""
-    sizes = {"ResNet50": 64, "InceptionV3": 96, "MobileNetV2": 64, "VGG16": 32}
+    """Keras's own, with weights that are all different: models, weights, and weights in the format of ImageNet's files."""
     rng = np.random.default_rng(3)
-    for name, size in sizes.items():
+    for name, size in SIZES.items():
         keras.backend.clear_session()
-        model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classes=10)
+        model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classes=10, classifier_activation=None)
         for variable in model.weights:
+            if variable.name == "count":
+                continue
             value = rng.normal(size=variable.shape) / np.sqrt(max(1, np.prod(variable.shape[:-1])))
             if "variance" in variable.name or "gamma" in variable.name:
                 value = np.abs(value) * 0.3 + 0.9
             variable.assign(value)
         stem = os.path.join(folder, "keras_" + name)
-        inputs = rng.normal(size=(2, size, size, 3)).astype("float32")
+        inputs, outputs = stem + ".inputs.safetensors", stem + ".got.safetensors"
+        save_file({"x0": rng.normal(size=(2, size, size, 3)).astype("float32")}, inputs)
+        wanted = predict(model, numbered(inputs))
         model.save(stem + ".keras")
-        save_file({"x0": inputs}, stem + ".inputs.safetensors")
-        subprocess.run([tool, "predict", stem + ".keras", stem + ".inputs.safetensors", stem + ".got.safetensors"], check=True)
-        error = difference(numbered(stem + ".got.safetensors"), predict(model, [inputs]))
-        check(error <= 1e-4, f"keras.applications.{name} in strata: differs by {error:.2g}")
-        os.remove(stem + ".keras")
+        model.save_weights(stem + ".weights.h5")
+        with h5py.File(stem + ".h5", "w") as file:
+            legacy_h5_format.save_weights_to_hdf5_group(file, model)
+        for ending in (".keras", ".weights.h5", ".h5"):
+            command = ["predict"] if ending == ".keras" else ["predict_application", name]
+            subprocess.run([tool, *command, stem + ending, inputs, outputs], check=True)
+            error = difference(numbered(outputs), wanted)
+            check(error <= 1e-4, f"keras.applications.{name}{ending} in strata: differs by {error:.2g}")
+            os.remove(stem + ending)
 
 
 tool = sys.argv[1]

@@ -1,8 +1,10 @@
 // Models that strata writes, for check_ours_with_keras.py.
 //
 //   strata_models_tool write FOLDER          models of strata's layers, and those of Keras written
-//   again strata_models_tool applications FOLDER   the four networks of keras.applications (1 GB)
+//   again strata_models_tool applications FOLDER   a network of each family of keras.applications
+//   (1.5 GB)
 //   strata_models_tool predict MODEL.keras INPUTS.safetensors OUTPUTS.safetensors
+//   strata_models_tool predict_application NAME WEIGHTS INPUTS.safetensors OUTPUTS.safetensors
 //   strata_models_tool step MODEL.keras BATCH.safetensors OUT.keras   one step of training
 //
 // For each model NAME.keras there are NAME.inputs.safetensors (x0, x1, ...) and
@@ -15,6 +17,7 @@
 #include <ATen/ops/randn.h>
 
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 
@@ -262,15 +265,41 @@ void write_all(const std::string& folder) {
   }
 }
 
+/// A network of each family, and a size that it takes.
+struct Application {
+  const char* name;
+  int64_t size;
+  std::function<Model(const applications::Options&)> make;
+};
+std::vector<Application> all_applications() {
+  using namespace applications;  // NOLINT(google-build-using-namespace)
+  using Given = const applications::Options&;
+  return {{"ResNet50", 64, ResNet50},
+          {"ResNet50V2", 64, ResNet50V2},
+          {"VGG16", 32, VGG16},
+          {"DenseNet121", 64, DenseNet121},
+          {"InceptionV3", 96, InceptionV3},
+          {"InceptionResNetV2", 96, InceptionResNetV2},
+          {"Xception", 96, Xception},
+          {"MobileNet", 64, [](Given options) { return MobileNet(options); }},
+          {"MobileNetV2", 64, [](Given options) { return MobileNetV2(options); }},
+          {"MobileNetV3Small", 64, [](Given options) { return MobileNetV3Small(options); }},
+          {"EfficientNetB0", 64, EfficientNetB0},
+          {"EfficientNetV2B0", 64, [](Given options) { return EfficientNetV2B0(options); }},
+          {"ConvNeXtTiny", 64, [](Given options) { return ConvNeXtTiny(options); }},
+          {"NASNetMobile", 64, NASNetMobile}};
+}
+
+applications::Options application_options(int64_t size) {
+  return {.input_shape = {size, size, 3}, .classes = 10, .classifier_activation = "linear"};
+}
+
 void write_applications(const std::string& folder) {
-  const auto one = [&](const Model& model, const char* name) {
+  for (const Application& application : all_applications()) {
+    const Model model = application.make(application_options(application.size));
     fill(model);
-    write(model, folder, name, 2);
-  };
-  one(applications::ResNet50({.input_shape = {64, 64, 3}, .classes = 10}), "ResNet50");
-  one(applications::InceptionV3({.input_shape = {96, 96, 3}, .classes = 10}), "InceptionV3");
-  one(applications::MobileNetV2({.input_shape = {64, 64, 3}, .classes = 10}), "MobileNetV2");
-  one(applications::VGG16({.input_shape = {32, 32, 3}, .classes = 10}), "VGG16");
+    write(model, folder, application.name, 2);
+  }
 }
 
 /// x0, x1, ... or y0, y1, ...
@@ -301,6 +330,19 @@ void predict(const std::string& model_path, const std::string& inputs_path,
   save_safetensors(outputs_path, numbered("y", model.call(inputs, Call{})));
 }
 
+/// The network of this name, with weights of a file.
+void predict_application(const std::string& name, const std::string& weights,
+                         const std::string& inputs_path, const std::string& outputs_path) {
+  const at::NoGradGuard no_grad;
+  for (const Application& application : all_applications()) {
+    if (application.name != name) continue;
+    applications::Options options = application_options(application.size);
+    options.weights = weights;
+    const Tensors inputs = tensors_of(load_safetensors(inputs_path), 'x');
+    save_safetensors(outputs_path, numbered("y", application.make(options).call(inputs, Call{})));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -311,11 +353,14 @@ int main(int argc, char** argv) {
     write_applications(arguments[1]);
   } else if (arguments.size() == 4 && arguments[0] == "predict") {
     predict(arguments[1], arguments[2], arguments[3]);
+  } else if (arguments.size() == 5 && arguments[0] == "predict_application") {
+    predict_application(arguments[1], arguments[2], arguments[3], arguments[4]);
   } else if (arguments.size() == 4 && arguments[0] == "step") {
     step(arguments[1], arguments[2], arguments[3]);
   } else {
     std::cerr << "usage: strata_models_tool write FOLDER | applications FOLDER | predict MODEL "
-                 "INPUTS OUTPUTS | step MODEL BATCH OUT\n";
+                 "INPUTS OUTPUTS | predict_application NAME WEIGHTS INPUTS OUTPUTS | step MODEL "
+                 "BATCH OUT\n";
     return 2;
   }
 }

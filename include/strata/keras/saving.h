@@ -42,7 +42,8 @@ STRATA_API Model load_model(const std::string& path, const LoadModelOptions& opt
 STRATA_API void save_weights(const Model& model, const std::string& path);
 
 /// Loads weights into a built model, from `.weights.h5`, `.weights.json` (shards), `.keras`,
-/// `.safetensors`, or a whole-model `.h5`: all of them or, if anything does not match, none.
+/// `.safetensors`, or an `.h5` of older Keras, of a whole model (by the layers' names) or of
+/// weights alone (by their order): all of them or, if anything does not match, none.
 /// @throws Error kInvalidArgument: another number or shape than the model has; names the file, the
 ///         layer, the variable and both shapes. kFailedPrecondition: the model is not built.
 ///         kDataLoss, kResourceExhausted: as load_model.

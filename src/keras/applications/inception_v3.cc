@@ -32,7 +32,7 @@ SymbolicTensor joined(const std::vector<SymbolicTensor>& branches, const std::st
   return layers::Concatenate({.axis = 3, .name = name})(branches);
 }
 
-SymbolicTensor pooled(const SymbolicTensor& x, int64_t filters) {
+SymbolicTensor averaged(const SymbolicTensor& x, int64_t filters) {
   return conv(layers::AveragePooling2D(3, {.strides = 1, .padding = "same"})(x), filters, 1, 1);
 }
 
@@ -44,7 +44,7 @@ SymbolicTensor mixed_5x5(const SymbolicTensor& x, int64_t pool, const std::strin
   const SymbolicTensor five = conv(conv(x, 48, 1, 1), 64, 5, 5);
   SymbolicTensor twice = conv(x, 64, 1, 1);
   twice = conv(conv(twice, 96, 3, 3), 96, 3, 3);
-  return joined({one, five, twice, pooled(x, pool)}, name);
+  return joined({one, five, twice, averaged(x, pool)}, name);
 }
 
 /// mixed4 to mixed7: 17 x 17.
@@ -55,7 +55,7 @@ SymbolicTensor mixed_7x7(const SymbolicTensor& x, int64_t filters, const std::st
   SymbolicTensor twice = conv(x, filters, 1, 1);
   twice = conv(conv(twice, filters, 7, 1), filters, 1, 7);
   twice = conv(conv(twice, filters, 7, 1), 192, 1, 7);
-  return joined({one, seven, twice, pooled(x, 192)}, name);
+  return joined({one, seven, twice, averaged(x, 192)}, name);
 }
 
 /// mixed9 and mixed10: 8 x 8.
@@ -69,7 +69,7 @@ SymbolicTensor mixed_3x3(const SymbolicTensor& x, int i) {
   const SymbolicTensor twice_wide = conv(twice, 384, 1, 3);
   const SymbolicTensor twice_high = conv(twice, 384, 3, 1);
   twice = joined({twice_wide, twice_high});
-  return joined({one, three, twice, pooled(x, 192)}, str_cat("mixed", 9 + i));
+  return joined({one, three, twice, averaged(x, 192)}, str_cat("mixed", 9 + i));
 }
 
 }  // namespace
@@ -103,8 +103,8 @@ keras::Model InceptionV3(const Options& options) {
   x = mixed_3x3(x, 0);
   x = mixed_3x3(x, 1);
   const bool named = options.include_top;
-  return {image, detail::end(x, options, named ? "avg_pool" : "", ""),
-          options.name.empty() ? "inception_v3" : options.name};
+  return detail::finished(image, detail::end(x, options, named ? "avg_pool" : "", ""), options,
+                          "inception_v3");
 }
 
 }  // namespace strata::applications

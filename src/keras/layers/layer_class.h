@@ -61,6 +61,7 @@ Layer make_from_config(const Json& config, Arguments arguments, const char* clas
 
 // The families, a file each.
 std::vector<LayerClass> activation_layers();
+std::vector<LayerClass> application_layers();
 std::vector<LayerClass> attention_layers();
 std::vector<LayerClass> batch_normalization_layers();
 std::vector<LayerClass> category_layers();

@@ -22,6 +22,7 @@ struct Registry {
   Registry() {
     using Family = std::vector<LayerClass> (*)();
     constexpr Family kFamilies[] = {activation_layers,
+                                    application_layers,
                                     attention_layers,
                                     batch_normalization_layers,
                                     category_layers,

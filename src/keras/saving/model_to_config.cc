@@ -263,8 +263,10 @@ Json entry_of(const Layer& layer) {
   const bool says_module = impl.module() != "keras.layers";
   const auto registered = registered_name(std::string(impl.class_name()));
   if (!registered || says_module) {
+    // Classes that Keras does not export are registered there by their names alone.
+    const Json hidden = says_module ? Json(std::string(impl.class_name())) : Json();
     return object_of(impl.module(), impl.class_name(), impl.config(),
-                     registered ? Json(*registered) : Json());
+                     registered ? Json(*registered) : hidden);
   }
   Json object = object_of("", impl.class_name(), impl.config(), *registered);
   return object.set("module", Json());

@@ -109,23 +109,51 @@ void read_safetensors(const Model& model, const std::string& path) {
   assignments.apply();
 }
 
-// --- whole-model .h5 ---
+// --- .h5 of older Keras ---
+
+using LegacyLayer = keras_files::LegacyModel::Layer;
+
+/// The layer of the file for each of the model's that has weights: by name, or in files of weights
+/// alone, whose layers were numbered elsewhere, by their order, as in Keras.
+std::vector<std::pair<Layer, const LegacyLayer*>> matched(const Model& model,
+                                                          const keras_files::LegacyModel& file,
+                                                          const std::string& path) {
+  std::vector<std::pair<Layer, const LegacyLayer*>> matches;
+  if (file.model_config.is_null()) {
+    std::vector<const LegacyLayer*> with_weights;
+    for (const LegacyLayer& layer : file.layers) {
+      if (!layer.weights.empty()) with_weights.push_back(&layer);
+    }
+    for (const Layer& layer : model.layers()) {
+      if (!layer->weights().empty()) matches.emplace_back(layer, nullptr);
+    }
+    STRATA_CHECK(matches.size() == with_weights.size(), kInvalidArgument, "[keras] load_weights '",
+                 path, "': got ", with_weights.size(), " layers with weights; the model has ",
+                 matches.size());
+    for (size_t i = 0; i < matches.size(); ++i) matches[i].second = with_weights[i];
+    return matches;
+  }
+  std::map<std::string, const LegacyLayer*> by_name;
+  for (const LegacyLayer& layer : file.layers) by_name.emplace(layer.name, &layer);
+  for (const Layer& layer : model.layers()) {
+    const auto found = by_name.find(layer.name());
+    matches.emplace_back(layer, found == by_name.end() ? nullptr : found->second);
+  }
+  return matches;
+}
 
 void assign_legacy(const Model& model, const keras_files::LegacyModel& file,
                    const std::string& path) {
-  std::map<std::string, const keras_files::LegacyModel::Layer*> by_name;
-  for (const auto& layer : file.layers) by_name.emplace(layer.name, &layer);
   detail::Assignments assignments(path);
-  for (const Layer& layer : model.layers()) {
+  for (const auto& [layer, from] : matched(model, file, path)) {
     std::vector<Weight> weights = layer->weights();
     std::stable_partition(weights.begin(), weights.end(), std::mem_fn(&Weight::trainable));
-    const auto found = by_name.find(layer.name());
-    const size_t count = found == by_name.end() ? 0 : found->second->weights.size();
+    const size_t count = from == nullptr ? 0 : from->weights.size();
     STRATA_CHECK(count == weights.size(), kInvalidArgument, "[keras] load_weights '", path,
                  "': layer '", layer.name(), "': got ", count, " variables; the model's layer has ",
                  weights.size());
     for (size_t i = 0; i < count; ++i) {
-      assignments.add(layer.name(), weights[i], found->second->weights[i].second);
+      assignments.add(layer.name(), weights[i], from->weights[i].second);
     }
   }
   assignments.apply();
@@ -147,6 +175,8 @@ void restore_compiled(const Model& model, const Json& compile,
 Model load_legacy(const std::string& path, const LoadModelOptions& options) {
   keras_files::LegacyModel file;
   read_by_all(get_strategy(), [&] { file = keras_files::load_legacy_model(path, options.limits); });
+  STRATA_CHECK(!file.model_config.is_null(), kInvalidArgument, "[keras] load_model '", path,
+               "': got weights alone; make the model, and load_weights reads them into it");
   Model model = with_path("load_model", path, [&] { return model_from_config(file.model_config); });
   assign_legacy(model, file, path);
   // Keras itself does not bring the optimizer's slots back.
