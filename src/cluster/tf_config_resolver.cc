@@ -96,9 +96,10 @@ void warn_of_no_cluster(const std::string& text, const Json& config) {
 /// A misspelt member is otherwise passed over, as TensorFlow does it: a task "taks" is worker 0
 /// everywhere. Once for each text: programs resolve several times.
 void warn_of_unknown_members(const std::string& text, const Json& config) {
-  // "environment" is what TensorFlow 1 and its services wrote; nothing reads it.
-  constexpr std::array<std::string_view, 5> kKnown = {"cluster", "task", "rpc_layer",
-                                                      "session_master", "environment"};
+  // "environment" is what TensorFlow 1 and its services wrote; nothing reads it. "model_dir" is read by
+  // estimator::RunConfig.
+  constexpr std::array<std::string_view, 6> kKnown = {"cluster",        "task",        "rpc_layer",
+                                                      "session_master", "environment", "model_dir"};
   std::vector<std::string> unknown;
   for (const auto& [name, value] : config.as_object()) {
     if (std::ranges::find(kKnown, name) != kKnown.end()) continue;

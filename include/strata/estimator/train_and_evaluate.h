@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/estimator/estimator.h"
+#include "strata/estimator/exporter.h"
+
+namespace strata::estimator {
+
+/// What to train. Source: tf.estimator.TrainSpec.
+struct TrainSpec {
+  InputFn input_fn;
+  std::optional<int64_t> max_steps =
+      {};  ///< The global step to end at; unset: until the input ends.
+  Hooks hooks = {};
+  Listeners saving_listeners = {};
+};
+
+/// What to evaluate, and how often. Source: tf.estimator.EvalSpec.
+struct EvalSpec {
+  InputFn input_fn;
+  std::optional<int64_t> steps = 100;  ///< Batches; unset: all.
+  std::string name = {};
+  Hooks hooks = {};
+  std::vector<std::shared_ptr<Exporter>> exporters = {};
+  /// An evaluator of a cluster waits so long before its first evaluation.
+  double start_delay_secs = 120;
+  /// Evaluations begin so far apart at least.
+  double throttle_secs = 600;
+};
+
+/// The last evaluation, and the paths that its exporters wrote, in their order (empty: nothing).
+struct TrainAndEvaluateResult {
+  std::optional<Evaluation> evaluation = {};  ///< Unset: nothing was trained.
+  std::vector<std::string> exports = {};
+};
+
+/// Trains, and evaluates and exports checkpoints meanwhile: in one process behind saves (never
+/// behind the first one of a call, which is what it began with), and at the end. RunConfig says how
+/// often checkpoints are saved.
+/// @throws Error  kInvalidArgument: max_steps or steps below 1, negative times, exporters without
+/// different names. As Estimator::train and evaluate.
+/// Source: tf.estimator.train_and_evaluate.
+STRATA_API TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
+                                                     const TrainSpec& train_spec,
+                                                     const EvalSpec& eval_spec);
+
+}  // namespace strata::estimator

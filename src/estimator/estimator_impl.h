@@ -1,0 +1,60 @@
+#pragma once
+
+#include <any>
+#include <optional>
+#include <string>
+
+#include "estimator/built_model.h"
+#include "strata/estimator/estimator.h"
+
+namespace strata::estimator {
+
+/// Checkpoints are `model.ckpt-<global step>`.
+inline constexpr const char* kCheckpointName = "model.ckpt";
+
+class Estimator::Impl {
+ public:
+  Impl(ModelFn model_fn, EstimatorOptions options);
+
+  void train(const InputFn& input_fn, const TrainOptions& options);
+  Evaluation evaluate(const InputFn& input_fn, const EvaluateOptions& options);
+
+  std::optional<std::string> latest_checkpoint() const;
+  /// `path`, or the newest checkpoint; unset: there is none. @throws Error kNotFound: no checkpoint
+  /// at `path`.
+  std::optional<std::string> checkpoint_to_read(const std::string& path) const;
+  /// Restores a model's variables, or, without a checkpoint, has it start warm.
+  void restore(detail::BuiltModel& model, const std::optional<std::string>& checkpoint) const;
+
+  const ModelFn model_fn;
+  EstimatorOptions options;
+  std::string model_dir;
+};
+
+namespace detail {
+
+/// The number at the end of a checkpoint's name.
+int64_t step_of_checkpoint(const std::string& path);
+
+/// Values of another checkpoint become those of the model's variables.
+/// @param global_step  Set where the settings ask for it.
+/// @throws Error kNotFound, kInvalidArgument: a chosen variable is missing there, or has another
+/// shape.
+void warm_start(BuiltModel& model, const WarmStartSettings& settings, int64_t& global_step);
+
+/// The largest of all processes' values; each calls it.
+int64_t agree_on_largest(Strategy& strategy, int64_t value);
+
+/// `body`, whose errors reach the strategy's other processes: they may be waiting for this one.
+template <typename Body>
+auto with_other_processes(Strategy& strategy, const Body& body) {
+  try {
+    return body();
+  } catch (...) {
+    strategy.group().fail_step(Status::from_current_exception());
+    throw;
+  }
+}
+
+}  // namespace detail
+}  // namespace strata::estimator

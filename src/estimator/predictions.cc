@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/join.h"
+#include "estimator/estimator_impl.h"
+
+namespace strata::estimator {
+namespace {
+
+class PredictSession final : public Session {
+ public:
+  PredictSession(const RunConfig& config, int64_t global_step)
+      : config_(config), global_step_(global_step) {}
+  int64_t global_step() const override { return global_step_; }
+  const RunConfig& config() const override { return config_; }
+  bool is_chief() const override { return true; }
+  void save() override {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "[estimator] Session::save: predict saves no checkpoints; use the hook in train");
+  }
+  summary::SummaryWriter* writer() override { return nullptr; }
+  double loss_over_workers() override {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "[estimator] Session::loss_over_workers: predict has no loss");
+  }
+
+ private:
+  const RunConfig& config_;
+  const int64_t global_step_;
+};
+
+class PredictResults final : public StepResults {
+ public:
+  double loss() const override {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "[estimator] StepResults::loss: predict has no loss");
+  }
+  bool is_ready() const override { return false; }
+  std::optional<double> scalar(const std::string& /*name*/) const override { return std::nullopt; }
+  std::vector<std::string> scalar_names() const override { return {}; }
+};
+
+/// Row `row` of each prediction, without the dimension of rows; a text keeps `[1, width]`.
+Features row_of(const Features& batch, int64_t row) {
+  Features one;
+  for (const auto& [name, feature] : batch) {
+    const bool flat_text = feature.is_text && feature.values.dim() == 2;
+    one.emplace(name, Feature{.values = flat_text ? feature.values.narrow(0, row, 1)
+                                                  : feature.values.select(0, row),
+                              .is_text = feature.is_text,
+                              .is_sparse = feature.is_sparse});
+  }
+  return one;
+}
+
+}  // namespace
+
+class Predictions::Impl {
+ public:
+  Impl(std::shared_ptr<Estimator::Impl> estimator, InputFn input_fn, PredictOptions options)
+      : estimator_(std::move(estimator)),
+        input_fn_(std::move(input_fn)),
+        options_(std::move(options)) {}
+
+  std::optional<Features> next() {
+    if (ended_) return std::nullopt;
+    if (!model_) start();
+    if (!options_.yield_single_examples) return next_batch();
+    while (row_ == rows_) {
+      auto batch = next_batch();
+      if (!batch) return std::nullopt;
+      check_rows(*batch);
+      batch_ = std::move(*batch);
+      row_ = 0;
+      rows_ = batch_.begin()->second.values.size(0);
+    }
+    return row_of(batch_, row_++);
+  }
+
+ private:
+  template <typename Call, typename... Arguments>
+  void tell(Call call, Arguments&&... arguments) {
+    for (const auto& hook : hooks_) ((*hook).*call)(*session_, arguments...);
+  }
+
+  void start() {
+    Strategy& strategy = default_strategy();
+    const auto checkpoint = estimator_->checkpoint_to_read(options_.checkpoint_path);
+    const int64_t global_step = checkpoint ? detail::step_of_checkpoint(*checkpoint) : 0;
+    const RunConfig& config = estimator_->options.config;
+    input_.emplace(strategy, input_fn_);
+    model_.emplace(estimator_->model_fn, strategy, config, estimator_->options.params,
+                   Mode::kPredict, global_step, input_->fields(), input_->first());
+    const Features& known = model_->spec().predictions;
+    const bool some = std::ranges::any_of(
+        options_.predict_keys, [&](const std::string& key) { return known.contains(key); });
+    STRATA_CHECK(options_.predict_keys.empty() || some, kInvalidArgument,
+                 "[estimator] predict: expected at least one of the predictions (",
+                 join(known, [](const auto& each) { return each.first; }), "), got predict_keys ",
+                 join(options_.predict_keys));
+    session_.emplace(config, global_step);
+    hooks_ = options_.hooks;
+    const Hooks& of_model = model_->spec().prediction_hooks;
+    hooks_.insert(hooks_.end(), of_model.begin(), of_model.end());
+    tell(&SessionRunHook::begin);
+    estimator_->restore(*model_, checkpoint);
+    tell(&SessionRunHook::after_create_session);
+  }
+
+  std::optional<Features> next_batch() {
+    if (!session_->stop_requested()) {
+      tell(&SessionRunHook::before_run);
+      if (const auto parts = input_->next()) {
+        Features batch = to_features(model_->run(*parts).get(0));
+        const PredictResults results;
+        tell(&SessionRunHook::after_run, static_cast<const StepResults&>(results));
+        return batch;
+      }
+    }
+    ended_ = true;
+    tell(&SessionRunHook::end);
+    return std::nullopt;
+  }
+
+  Features to_features(const graph::FunctionCore::Result& result) const {
+    const auto& keys = options_.predict_keys;
+    const auto& names = detail::BuiltModel::names(result);
+    Features batch;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!keys.empty() && std::ranges::find(keys, names[i]) == keys.end()) continue;
+      const Feature& kind = model_->spec().predictions.at(names[i]);
+      batch.emplace(names[i], Feature{.values = result.tensors.at(i),
+                                      .is_text = kind.is_text,
+                                      .is_sparse = kind.is_sparse});
+    }
+    return batch;
+  }
+
+  static void check_rows(const Features& batch) {
+    const at::Tensor& first = batch.begin()->second.values;
+    for (const auto& [name, feature] : batch) {
+      const at::Tensor& values = feature.values;
+      STRATA_CHECK(values.dim() > 0 && first.dim() > 0 && values.size(0) == first.size(0),
+                   kInvalidArgument, "[estimator] predict: got '", name, "' with another number ",
+                   "of rows than '", batch.begin()->first, "'; predictions have a row for each of ",
+                   "the batch, or yield_single_examples is false");
+    }
+  }
+
+  const std::shared_ptr<Estimator::Impl> estimator_;
+  const InputFn input_fn_;
+  const PredictOptions options_;
+  std::optional<detail::BatchInput> input_;
+  std::optional<detail::BuiltModel> model_;
+  std::optional<PredictSession> session_;
+  Hooks hooks_;
+  Features batch_;
+  int64_t row_ = 0;
+  int64_t rows_ = 0;
+  bool ended_ = false;
+};
+
+std::optional<Features> Predictions::next() { return impl_->next(); }
+
+Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& options) const {
+  return Predictions(std::make_shared<Predictions::Impl>(impl_, input_fn, options));
+}
+
+}  // namespace strata::estimator
