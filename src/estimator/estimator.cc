@@ -64,7 +64,8 @@ void Estimator::Impl::restore(detail::BuiltModel& model,
     return detail::warm_start(model, options.warm_start_from, ignored);
   }
   model.store().strategy().scope([&] {
-    Checkpoint objects({{"model", model.store().tracked()}});
+    // Without random streams: those of a training around an evaluation stay.
+    Checkpoint objects({{"model", model.store().tracked()}}, {.random_state = false});
     objects.read(*checkpoint).expect_partial().assert_existing_objects_matched();
   });
 }

@@ -3,10 +3,24 @@
 #include <algorithm>
 
 #include "estimator/evaluate_and_export.h"
+#include "strata/core/error.h"
+#include "strata/core/file_system.h"
 #include "strata/core/log.h"
 
 namespace strata::estimator::detail {
 namespace {
+
+/// Training removes old checkpoints: one that disappears while it is read is passed over.
+bool evaluate_newest(Estimator& estimator, const EvalSpec& spec, std::optional<int64_t> max_steps,
+                     TrainAndEvaluateResult& result) {
+  const auto newest = estimator.latest_checkpoint();
+  try {
+    return evaluate_and_export(estimator, spec, max_steps, result);
+  } catch (const Error&) {
+    if (!newest || file_system_of(*newest).info(*newest)) throw;
+    return true;
+  }
+}
 
 /// How often a waiting evaluator says so.
 constexpr double kWarningSecs = 600;
@@ -26,7 +40,7 @@ TrainAndEvaluateResult run_evaluator(Estimator& estimator, const EvalSpec& spec,
     const double began = config.now();
     // Asked before the newest checkpoint is: behind the end there is no newer one.
     const auto finished = finished_step(estimator.model_dir());
-    if (!evaluate_and_export(estimator, spec, max_steps, result) &&
+    if (!evaluate_newest(estimator, spec, max_steps, result) &&
         (!warned_at || began >= *warned_at + kWarningSecs)) {
       STRATA_LOG(kWarning)
           << "[estimator] train_and_evaluate: the evaluator finds no new checkpoint in "

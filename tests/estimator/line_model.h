@@ -18,10 +18,10 @@ namespace strata::estimator::test {
 /// What hooks and listeners were called.
 using Trace = std::vector<std::string>;
 
-/// y = w x with w = 0.5, mean squared error, SGD: the custom model of the golden file.
+/// y = w x with w = 0.5 (and an offset), mean squared error, SGD: the custom model of the golden file.
 struct LineModel {
   double w = 0.5;
-  std::optional<double> offset = {};  ///< A variable that is not trained.
+  std::optional<double> offset = {};  ///< Added; a variable that is not trained.
   double learning_rate = 0.001;
   double momentum = 0;
   Hooks training_chief_hooks = {};
