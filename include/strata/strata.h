@@ -55,6 +55,7 @@
 #include "strata/estimator/hooks.h"
 #include "strata/estimator/input.h"
 #include "strata/estimator/model_context.h"
+#include "strata/estimator/model_to_estimator.h"
 #include "strata/estimator/run_config.h"
 #include "strata/estimator/train_and_evaluate.h"
 #include "strata/graph/function.h"

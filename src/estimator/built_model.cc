@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "keras/call_context.h"
 #include "keras/training/step_graphs.h"
 #include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
@@ -94,8 +93,7 @@ BuiltModel::BuiltModel(const ModelFn& model_fn, Strategy& strategy, const RunCon
   if (config.options().tf_random_seed) keras::set_random_seed(*config.options().tf_random_seed);
   strategy.scope([&] {
     {
-      const keras::detail::CallContextGuard inference({.training = false, .decided = true});
-      const at::NoGradGuard no_grad;
+      const at::NoGradGuard no_grad;  // so layers do not train
       ModelContext context(store_, rows_in(first.fields), /*building=*/true);
       spec_ = call(first.fields, context);
     }
@@ -184,9 +182,8 @@ BuiltModel::Results BuiltModel::run(const Element& parts) {
   const bool training = store_.mode() == Mode::kTrain;
   return store_.strategy().run(keras::detail::CallsOfSteps{[&] {
     const data::Example& part = parts.get(get_replica_context()->local_replica());
-    std::vector<at::Tensor> added;
-    const keras::detail::CallContextGuard context(
-        {.training = training, .decided = true, .losses = &added});
+    // Layers that the model_fn calls train where gradients are recorded, as in a loop of the
+    // program's.
     const at::AutoGradMode gradients(training);
     graph::FunctionCore::Result result;
     if (function_) {

@@ -65,7 +65,7 @@ void Estimator::Impl::restore(detail::BuiltModel& model,
   }
   model.store().strategy().scope([&] {
     // Without random streams: those of a training around an evaluation stay.
-    Checkpoint objects({{"model", model.store().tracked()}}, {.random_state = false});
+    Checkpoint objects({{"model", model.store().tracked_variables()}}, {.random_state = false});
     objects.read(*checkpoint).expect_partial().assert_existing_objects_matched();
   });
 }

@@ -2,35 +2,43 @@
 
 #include <set>
 
-#include "keras/default_name.h"
 #include "strata/core/error.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/model.h"
 
 namespace strata::estimator::detail {
 namespace {
 
-/// Names a layer, and those within it: their variables are found again by these names.
-void name_layer(const keras::Layer& layer, const std::string& name) {
-  {
-    const keras::detail::NextDefaultName next(name);
-    (void)layer.name();
-  }
-  for (const auto& [inner, sublayer] : layer->sublayers()) name_layer(sublayer, name + '/' + inner);
-}
-
 class NamedVariables final : public Trackable {
  public:
-  explicit NamedVariables(std::vector<Variable> variables) : variables_(std::move(variables)) {}
+  explicit NamedVariables(std::vector<NamedVariable> variables)
+      : variables_(std::move(variables)) {}
   ObjectState state() override {
     ObjectState state;
-    for (const Variable& variable : variables_) {
-      state.tensors.push_back(strata::detail::state_of(variable, variable.name()));
+    for (const auto& [name, variable] : variables_) {
+      state.tensors.push_back(strata::detail::state_of(variable, name));
     }
     return state;
   }
 
  private:
-  std::vector<Variable> variables_;
+  std::vector<NamedVariable> variables_;
+};
+
+/// Slots by the variables' names in checkpoints. It must not outlive the store.
+class NamedSlots final : public Trackable {
+ public:
+  NamedSlots(const ModelStore& store, optimizers::Optimizer& optimizer)
+      : store_(store), by_class_(Tracked(optimizer).object()) {}
+  ObjectState state() override {
+    ObjectState state = by_class_->state();
+    for (TensorState& tensor : state.tensors) tensor.name = store_.slot_name(tensor.name);
+    return state;
+  }
+
+ private:
+  const ModelStore& store_;
+  std::shared_ptr<Trackable> by_class_;
 };
 
 }  // namespace
@@ -57,8 +65,7 @@ void ModelStore::add(const std::string& name, std::any handle) {
 }
 
 void ModelStore::add_layer(const std::string& name, const keras::Layer& layer) {
-  name_layer(layer, name);
-  makers_.emplace_back(layer);
+  makers_.push_back({.name = name, .layer = layer});
 }
 
 void ModelStore::add_optimizer(const std::string& name, optimizers::AnyOptimizer optimizer,
@@ -67,21 +74,36 @@ void ModelStore::add_optimizer(const std::string& name, optimizers::AnyOptimizer
   prefixes_.push_back(std::move(prefix));
 }
 
-void ModelStore::finish() {
-  std::set<std::string> names;
-  const auto add = [&](const Variable& variable) {
-    for (const Variable& each : variables_) {
-      if (each.is_same(variable)) return;
-    }
-    STRATA_CHECK(names.insert(variable.name()).second, kInvalidArgument,
-                 "[estimator] model_fn: got two variables called '", variable.name(),
+void ModelStore::add_named(const std::string& name, const Variable& variable) {
+  for (const NamedVariable& each : variables_) {
+    if (each.variable.is_same(variable)) return;
+    STRATA_CHECK(each.name != name, kInvalidArgument,
+                 "[estimator] model_fn: got two variables called '", name,
                  "'; checkpoints find them by their names, so each needs one of its own");
-    variables_.push_back(variable);
-  };
+  }
+  variables_.push_back({name, variable});
+}
+
+/// The weights of a layer and of those within it, by the way to them.
+void ModelStore::collect(const std::string& name, const keras::Layer& layer) {
+  for (const keras::Weight& weight : layer->own_weights()) {
+    add_named(name + '/' + weight.name, weight.variable);
+  }
+  for (const auto& [inner, sublayer] : layer->sublayers()) collect(name + '/' + inner, sublayer);
+}
+
+void ModelStore::finish() {
   for (const Maker& maker : makers_) {
-    if (maker.variable) add(*maker.variable);
-    if (!maker.layer) continue;
-    for (const keras::Weight& weight : (*maker.layer)->weights()) add(weight.variable);
+    if (maker.variable) {
+      add_named(maker.name, *maker.variable);
+    } else if (dynamic_cast<const keras::ModelImpl*>(maker.layer->impl().get()) != nullptr) {
+      // A model's layers have names of their own.
+      for (const keras::Weight& weight : (*maker.layer)->weights()) {
+        add_named(weight.variable.name(), weight.variable);
+      }
+    } else {
+      collect(maker.name, *maker.layer);
+    }
   }
   std::set<std::string> frozen;
   for (const Maker& maker : makers_) {
@@ -94,9 +116,9 @@ void ModelStore::finish() {
     auto& [name, optimizer] = optimizers_[i];
     if (!optimizer->variables().empty()) continue;
     std::vector<Variable> trained;
-    for (const Variable& variable : variables_) {
+    for (const auto& [variable_name, variable] : variables_) {
       if (variable.trainable() && !frozen.contains(variable.name()) &&
-          variable.name().starts_with(prefixes_[i])) {
+          variable_name.starts_with(prefixes_[i])) {
         trained.push_back(variable);
       }
     }
@@ -112,6 +134,25 @@ void ModelStore::reset_metrics() const {
   for (const auto& reset : resets_) reset();
 }
 
-Tracked ModelStore::tracked() const { return {std::make_shared<NamedVariables>(variables_)}; }
+std::string ModelStore::slot_name(const std::string& name) const {
+  const NamedVariable* longest = nullptr;
+  for (const NamedVariable& each : variables_) {
+    const std::string& of_class = each.variable.name();
+    if (name.starts_with(of_class + '/') &&
+        (longest == nullptr || of_class.size() > longest->variable.name().size())) {
+      longest = &each;
+    }
+  }
+  if (longest == nullptr) return name;  // a number of the whole optimizer
+  return longest->name + name.substr(longest->variable.name().size());
+}
+
+Tracked ModelStore::tracked_variables() const {
+  return {std::make_shared<NamedVariables>(variables_)};
+}
+
+Tracked ModelStore::tracked(optimizers::Optimizer& optimizer) const {
+  return {std::make_shared<NamedSlots>(*this, optimizer)};
+}
 
 }  // namespace strata::estimator::detail

@@ -3,6 +3,7 @@
 #include <any>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -17,6 +18,13 @@
 #include "strata/strategies/strategy.h"
 
 namespace strata::estimator::detail {
+
+/// A variable with its name in checkpoints, which is that of the program's layer and not of the
+/// layer's class.
+struct NamedVariable {
+  std::string name;
+  Variable variable;
+};
 
 /// What the first call of a model_fn has made, by name. The later calls, on all replicas at once,
 /// read it.
@@ -40,7 +48,9 @@ class ModelStore {
   const std::any* find(const std::string& name, const std::type_info& type, bool building) const;
   void add(const std::string& name, std::any handle);
   void add_layer(const std::string& name, const keras::Layer& layer);
-  void add_variable(const Variable& variable) { makers_.emplace_back(variable); }
+  void add_variable(const Variable& variable) {
+    makers_.push_back({.name = variable.name(), .variable = variable});
+  }
   void add_optimizer(const std::string& name, optimizers::AnyOptimizer optimizer,
                      std::string prefix);
   void add_reset(std::function<void()> reset) { resets_.push_back(std::move(reset)); }
@@ -50,12 +60,15 @@ class ModelStore {
   void finish();
   void reset_metrics() const;
 
-  const std::vector<Variable>& variables() const { return variables_; }
+  const std::vector<NamedVariable>& variables() const { return variables_; }
   const std::vector<std::pair<std::string, optimizers::AnyOptimizer>>& optimizers() const {
     return optimizers_;
   }
-  /// The variables by their names, for checkpoints.
-  Tracked tracked() const;
+  /// `<variable>/<slot>`, of a name that Optimizer::slots gives.
+  std::string slot_name(const std::string& name) const;
+  /// For checkpoints: the variables, and an optimizer, by these names.
+  Tracked tracked_variables() const;
+  Tracked tracked(optimizers::Optimizer& optimizer) const;
 
  private:
   Strategy& strategy_;
@@ -67,13 +80,15 @@ class ModelStore {
   std::map<std::string, std::any, std::less<>> handles_;
   /// A layer, or a variable, in the order of their making.
   struct Maker {
-    Maker(const keras::Layer& layer) : layer(layer) {}       // NOLINT
-    Maker(const Variable& variable) : variable(variable) {}  // NOLINT
+    std::string name;
     std::optional<keras::Layer> layer = {};
     std::optional<Variable> variable = {};
   };
+  void collect(const std::string& name, const keras::Layer& layer);
+  void add_named(const std::string& name, const Variable& variable);
+
   std::vector<Maker> makers_;
-  std::vector<Variable> variables_;
+  std::vector<NamedVariable> variables_;
   std::vector<std::pair<std::string, optimizers::AnyOptimizer>> optimizers_;
   std::vector<std::string> prefixes_;  // of each optimizer
   std::vector<std::function<void()>> resets_;

@@ -100,6 +100,10 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
                                           const EvalSpec& eval) {
   check_specs(train, eval);
   const RunConfig& config = estimator.config();
+  STRATA_CHECK(
+      config.num_ps_replicas() == 0, kUnimplemented,
+      "[estimator] train_and_evaluate: got a cluster with parameter servers, which it does ",
+      "not run; use a MultiWorkerMirroredStrategy, or fit with a ParameterServerStrategy");
   if (config.task_type() == cluster::kEvaluator) {
     STRATA_CHECK(config.task_id() == 0, kInvalidArgument,
                  "[estimator] train_and_evaluate: got evaluator ", config.task_id(),

@@ -175,11 +175,11 @@ TrainSession::TrainSession(Estimator::Impl& estimator, const InputFn& input_fn,
 }
 
 Checkpoint::Objects TrainSession::objects() {
-  Checkpoint::Objects objects = {{"model", model_->store().tracked()},
+  Checkpoint::Objects objects = {{"model", model_->store().tracked_variables()},
                                  {"global_step", Tracked(global_step_)},
                                  {"input", Tracked(std::static_pointer_cast<Trackable>(place_))}};
   for (const auto& [name, optimizer] : model_->store().optimizers()) {
-    objects.emplace_back(name, Tracked(*optimizer));
+    objects.emplace_back(name, model_->store().tracked(*optimizer));
   }
   return objects;
 }

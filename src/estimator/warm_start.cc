@@ -55,11 +55,11 @@ void warm_start(BuiltModel& model, const WarmStartSettings& settings, int64_t& g
     return found == settings.previous_names.end() ? name : found->second;
   };
   model.store().strategy().scope([&] {
-    for (Variable variable : model.store().variables()) {
+    for (const auto& [name, named] : model.store().variables()) {
+      Variable variable = named;
       if (!settings.all_names && !variable.trainable()) continue;
-      if (!chosen.contains(variable.name())) continue;
-      variable.assign(
-          load_like(path, kWarmStartGroup + name_there(variable.name()), variable.sizes()));
+      if (!chosen.contains(name)) continue;
+      variable.assign(load_like(path, kWarmStartGroup + name_there(name), variable.sizes()));
     }
     if (!settings.all_names) return;
     if (chosen.contains("global_step")) {
@@ -68,7 +68,7 @@ void warm_start(BuiltModel& model, const WarmStartSettings& settings, int64_t& g
     for (const auto& [name, optimizer] : model.store().optimizers()) {
       const auto slots = optimizer->slots();
       for (size_t i = 0; i < slots.size(); ++i) {
-        const std::string slot = name + '/' + slots[i].first;
+        const std::string slot = name + '/' + model.store().slot_name(slots[i].first);
         if (!chosen.contains(slot)) continue;
         optimizer->set_slot(i, load_like(path, name_there(slot), slots[i].second.sizes()));
       }

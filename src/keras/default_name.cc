@@ -2,8 +2,6 @@
 
 #include <ATen/Context.h>
 
-#include <utility>
-
 #include "core/mutex.h"
 #include "keras_files/model_layout.h"
 #include "strata/keras/layer.h"
@@ -21,16 +19,9 @@ Names& names() {
   return names;
 }
 
-// Empty: none.
-thread_local std::string next_name;
-
 }  // namespace
 
-detail::NextDefaultName::NextDefaultName(std::string name) { next_name = std::move(name); }
-detail::NextDefaultName::~NextDefaultName() { next_name.clear(); }
-
 std::string detail::default_name(std::string_view class_name) {
-  if (!next_name.empty()) return std::exchange(next_name, {});
   const MutexLock lock(names().mutex);
   return names().used.next(class_name);
 }

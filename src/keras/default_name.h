@@ -9,14 +9,4 @@ namespace strata::keras::detail {
 /// differ within a model.
 std::string default_name(std::string_view class_name);
 
-/// While it lives, the next default name that this thread asks for is `name`: for layers whose owner names
-/// them.
-class NextDefaultName {
- public:
-  explicit NextDefaultName(std::string name);
-  ~NextDefaultName();
-  NextDefaultName(const NextDefaultName&) = delete;
-  NextDefaultName& operator=(const NextDefaultName&) = delete;
-};
-
 }  // namespace strata::keras::detail

@@ -1,5 +1,5 @@
-// A task of a cluster, for the test beside it: chief and workers train a line with inputs of unequal
-// length, the evaluator evaluates what they save.
+// A task of a cluster, for the test beside it: chief and workers train a line with inputs of
+// unequal length, the evaluator evaluates what they save.
 //
 //   strata_estimator_worker FOLDER
 //
@@ -34,11 +34,11 @@ void run(const std::string& folder) {
   }
   Estimator estimator(strata::estimator::test::LineModel(),
                       {.model_dir = folder, .config = RunConfig(options)});
-  const TrainAndEvaluateResult result = train_and_evaluate(
-      estimator, {.input_fn = unequal_input},
-      {.input_fn = strata::estimator::test::line_input(6, 3, 1),
-       .start_delay_secs = 0,
-       .throttle_secs = 0});
+  const TrainAndEvaluateResult result =
+      train_and_evaluate(estimator, {.input_fn = unequal_input},
+                         {.input_fn = strata::estimator::test::line_input(6, 3, 1),
+                          .start_delay_secs = 0,
+                          .throttle_secs = 0});
   if (result.evaluation) {
     std::printf("evaluated %lld\n", static_cast<long long>(result.evaluation->global_step));
   } else {

@@ -1,5 +1,8 @@
 // Against tf.estimator of TensorFlow 2.15 (golden/estimator-golden.json). Where strata does
 // something else, on purpose, the test says what, and TensorFlow's value.
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +13,9 @@
 #include "estimator/line_model.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/estimator/early_stopping.h"
+#include "strata/estimator/model_to_estimator.h"
 #include "strata/estimator/train_and_evaluate.h"
+#include "strata/keras/layers/core.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/summary/event_reader.h"
 #include "strata/summary/summary_writer.h"
@@ -564,6 +569,99 @@ TEST(EstimatorGoldenTest, ExportsTheBestAndKeepsTheNewest) {
     }
     std::ranges::sort(kept);
     EXPECT_EQ(json(kept), test["out"][i]["kept"]);
+  }
+}
+
+at::Tensor tensor_of(const json& value) {
+  const auto shape = value["shape"].get<std::vector<int64_t>>();
+  auto data = value["data"].get<std::vector<float>>();
+  return at::from_blob(data.data(), shape, at::kFloat).clone();
+}
+
+void expect_close(const at::Tensor& actual, const json& expected, const std::string& what) {
+  EXPECT_TRUE(at::allclose(actual.to(at::kFloat), tensor_of(expected), 1e-5, 1e-6))
+      << what << ": " << actual << " for " << expected.dump();
+}
+
+keras::Model keras_model(const json& model) {
+  const keras::SymbolicTensor input = keras::Input({model["inputs"].get<int64_t>()}, {.name = "x"});
+  keras::SymbolicTensor y = input;
+  keras::Tensors weights;
+  for (const json& layer : model["layers"]) {
+    layers::DenseOptions options{.name = layer["name"]};
+    if (layer.contains("activation")) {
+      options.activation = layer["activation"].get<std::string>().c_str();
+    }
+    y = layers::Dense(layer["units"].get<int64_t>(), options)(y);
+    weights.push_back(tensor_of(layer["kernel"]));
+    weights.push_back(tensor_of(layer["bias"]));
+  }
+  keras::Model made(input, y);
+  made.set_weights(weights);
+  const json& sgd = model["optimizer"];
+  made.compile({.optimizer = optimizers::SGD({.learning_rate = sgd["learning_rate"].get<double>(),
+                                              .momentum = sgd["momentum"]}),
+                .loss = "mse",
+                .metrics = {"mae"}});
+  return made;
+}
+
+TEST(EstimatorGoldenTest, AKerasModelTrainsAsTensorFlowsEstimatorOfIt) {
+  class Losses final : public SessionRunHook {
+   public:
+    void after_run(Session&, const StepResults& results) override {
+      values.push_back(results.loss());
+    }
+    std::vector<double> values;
+  };
+  for (const json& test : golden("keras")) {
+    const keras::Model model = keras_model(test["model"]);
+    const at::Tensor x = tensor_of(test["features"]["x"]);
+    const at::Tensor y = tensor_of(test["labels"]);
+    const int64_t batch = test["batch"];
+    const int64_t before = test["before_steps"];
+    model.fit(data::Dataset::from_tensor_slices({x, y}).repeat().batch(batch),
+              {.epochs = 1, .verbose = 0, .steps_per_epoch = before});
+
+    const strata::test::TempFolder folder;
+    Estimator estimator = model_to_estimator(
+        model, {.model_dir = folder.path(),
+                .config = RunConfig(RunConfigOptions{.environment = no_cluster()})});
+    const auto input = [&](int64_t repeat) -> InputFn {
+      return [=](const InputContext&) -> Input {
+        return data::Dataset::from_tensor_slices({x, y}).repeat(repeat).batch(batch);
+      };
+    };
+    const json& out = test["out"];
+    const auto expect_evaluation = [&](const json& expected) {
+      const Evaluation evaluation = estimator.evaluate(input(1));
+      for (const char* name : {"loss", "mae"}) {
+        expect_close(evaluation.at(name), expected[name], name);
+      }
+    };
+    expect_evaluation(out["evaluate_before"]);
+    const auto losses = std::make_shared<Losses>();
+    estimator.train(input(-1), {.hooks = {losses}, .steps = test["steps"]});
+    ASSERT_EQ(losses->values.size(), out["losses"].size());
+    for (size_t i = 0; i < losses->values.size(); ++i) {
+      expect_close(losses->values[i], out["losses"][i], "loss");
+    }
+    for (const auto& [name, value] : out["variables"].items()) {
+      // TensorFlow keeps the optimizer's options as variables, too.
+      const std::string kSlots = "training/SGD/";
+      const bool is_slot =
+          name.starts_with(kSlots) && name.find('/', kSlots.size()) != std::string::npos;
+      if (name.starts_with(kSlots) && !is_slot) continue;
+      const std::string ours = is_slot ? "optimizer/" + name.substr(kSlots.size()) : name;
+      expect_close(estimator.variable_value(ours), value, name);
+    }
+    expect_evaluation(out["evaluate"]);
+    Predictions batches = estimator.predict(input(1), {.yield_single_examples = false});
+    std::vector<at::Tensor> rows;
+    while (const auto rows_of_batch = batches.next()) {
+      rows.push_back(rows_of_batch->at("o").values);
+    }
+    expect_close(at::cat(rows), out["predictions"]["o"], "predictions");
   }
 }
 

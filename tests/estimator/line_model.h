@@ -18,7 +18,7 @@ namespace strata::estimator::test {
 /// What hooks and listeners were called.
 using Trace = std::vector<std::string>;
 
-/// y = w x with w = 0.5 (and an offset), mean squared error, SGD: the custom model of the golden file.
+/// y = w x with w = 0.5 (and an offset), mean squared error, SGD: the golden file's custom model.
 struct LineModel {
   double w = 0.5;
   std::optional<double> offset = {};  ///< Added; a variable that is not trained.

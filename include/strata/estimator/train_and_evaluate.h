@@ -41,11 +41,17 @@ struct TrainAndEvaluateResult {
   std::vector<std::string> exports = {};
 };
 
-/// Trains, and evaluates and exports checkpoints meanwhile: in one process behind saves (never
-/// behind the first one of a call, which is what it began with), and at the end. RunConfig says how
-/// often checkpoints are saved.
+/// Trains, and evaluates and exports checkpoints meanwhile. RunConfig says how often these are
+/// saved.
+///
+/// One process: evaluations are made behind saves (never behind the first one of a call, which is
+/// what it began with), and at the end. A cluster (TF_CONFIG), where each task calls it: the chief
+/// and the workers train with a MultiWorkerMirroredStrategy, the chief has the listeners, and the
+/// task `evaluator` evaluates, until it has evaluated max_steps, or, without that, the last step.
+/// @return In a cluster the evaluator's; nothing in the others.
 /// @throws Error  kInvalidArgument: max_steps or steps below 1, negative times, exporters without
-/// different names. As Estimator::train and evaluate.
+///   different names, a cluster without a strategy. kUnimplemented: parameter servers. As
+///   Estimator::train and evaluate.
 /// Source: tf.estimator.train_and_evaluate.
 STRATA_API TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
                                                      const TrainSpec& train_spec,
