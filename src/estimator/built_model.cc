@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "keras/call_context.h"
 #include "keras/training/step_graphs.h"
 #include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
@@ -93,7 +94,7 @@ BuiltModel::BuiltModel(const ModelFn& model_fn, Strategy& strategy, const RunCon
   if (config.options().tf_random_seed) keras::set_random_seed(*config.options().tf_random_seed);
   strategy.scope([&] {
     {
-      const at::NoGradGuard no_grad;  // so layers do not train
+      const at::NoGradGuard no_grad;
       ModelContext context(store_, rows_in(first.fields), /*building=*/true);
       spec_ = call(first.fields, context);
     }
@@ -125,6 +126,9 @@ BuiltModel::BuiltModel(const ModelFn& model_fn, Strategy& strategy, const RunCon
 }
 
 EstimatorSpec BuiltModel::call(const std::vector<at::Tensor>& fields, ModelContext& context) const {
+  const bool training = store_.mode() == Mode::kTrain && !context.building();
+  const keras::detail::CallContextGuard of_layers(
+      {.training = training, .decided = true, .losses = &context.added_losses()});
   EstimatorSpec spec = model_fn_(
       fields_.features(fields), store_.mode() == Mode::kPredict ? Labels() : fields_.labels(fields),
       store_.mode(), context);
@@ -182,8 +186,6 @@ BuiltModel::Results BuiltModel::run(const Element& parts) {
   const bool training = store_.mode() == Mode::kTrain;
   return store_.strategy().run(keras::detail::CallsOfSteps{[&] {
     const data::Example& part = parts.get(get_replica_context()->local_replica());
-    // Layers that the model_fn calls train where gradients are recorded, as in a loop of the
-    // program's.
     const at::AutoGradMode gradients(training);
     graph::FunctionCore::Result result;
     if (function_) {

@@ -107,6 +107,12 @@ EvalMetric ModelContext::mean(const std::string& name, const at::Tensor& values,
       .value = [mean] { return mean.result(); }};
 }
 
+at::Tensor ModelContext::regularization_loss() const {
+  at::Tensor sum = store_.penalties();
+  for (const at::Tensor& added : added_losses_) sum = sum.defined() ? sum + added : added;
+  return sum;
+}
+
 void ModelContext::scalar(const std::string& name, const at::Tensor& value) {
   STRATA_CHECK(value.numel() == 1, kInvalidArgument, "[estimator] ModelContext::scalar: got '",
                name, "' with ", value.numel(), " elements; expected one");

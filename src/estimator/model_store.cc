@@ -1,5 +1,7 @@
 #include "estimator/model_store.h"
 
+#include <ATen/TensorOperators.h>
+
 #include <set>
 
 #include "strata/core/error.h"
@@ -132,6 +134,16 @@ void ModelStore::finish() {
 
 void ModelStore::reset_metrics() const {
   for (const auto& reset : resets_) reset();
+}
+
+at::Tensor ModelStore::penalties() const {
+  at::Tensor sum;
+  for (const Maker& maker : makers_) {
+    if (!maker.layer) continue;
+    const at::Tensor penalty = (*maker.layer)->regularization_loss();
+    if (penalty.defined()) sum = sum.defined() ? sum + penalty : penalty;
+  }
+  return sum;
 }
 
 std::string ModelStore::slot_name(const std::string& name) const {

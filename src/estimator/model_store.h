@@ -59,6 +59,8 @@ class ModelStore {
   /// @throws Error kInvalidArgument: two variables of one name; an optimizer without variables.
   void finish();
   void reset_metrics() const;
+  /// Of all layers' weights, on this replica; undefined without any.
+  at::Tensor penalties() const;
 
   const std::vector<NamedVariable>& variables() const { return variables_; }
   const std::vector<std::pair<std::string, optimizers::AnyOptimizer>>& optimizers() const {

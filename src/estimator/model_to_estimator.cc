@@ -110,9 +110,8 @@ class KerasModelFn {
             context.building() ? metrics::metric_from_config(metric.config) : metric.like));
       }
     }
-    for (const at::Tensor& added : model.losses()) {
-      spec.loss = spec.loss.defined() ? spec.loss + added : added;
-    }
+    const at::Tensor added = context.regularization_loss();
+    if (added.defined()) spec.loss = spec.loss.defined() ? spec.loss + added : added;
     if (mode != Mode::kTrain) return spec;
     spec.train_op = context.minimize(context.optimizer([this]() -> optimizers::AnyOptimizer {
       return keras::optimizer_from_config(optimizer_);

@@ -32,10 +32,12 @@ struct LineModel {
   EstimatorSpec operator()(const Features& features, const Labels& labels, Mode mode,
                            ModelContext& context) const {
     const Variable weight = context.variable("w", [this] { return at::full({1, 1}, w); });
+    at::Tensor y = features.at("x").values.matmul(weight.value());
     if (offset) {
-      context.variable("offset", [this] { return at::full({}, *offset); }, {.trainable = false});
+      const Variable added = context.variable("offset", [this] { return at::full({}, *offset); },
+                                              {.trainable = false});
+      y = y + added.value();
     }
-    const at::Tensor y = features.at("x").values.matmul(weight.value());
     EstimatorSpec spec{.predictions = {{"y", {y}}},
                        .training_chief_hooks = training_chief_hooks,
                        .training_hooks = training_hooks,

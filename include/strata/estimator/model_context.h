@@ -117,6 +117,12 @@ class STRATA_API ModelContext {
   /// for hooks.
   void scalar(const std::string& name, const at::Tensor& value);
 
+  /// The penalties of all weights with a regularizer, and what layers of this call have added to the
+  /// loss, on this replica: a scalar to add to the spec's loss; undefined if there is nothing.
+  at::Tensor regularization_loss() const;
+
+  /// For steps: what layers add.
+  std::vector<at::Tensor>& added_losses() { return added_losses_; }
   /// For steps. In the order of the calls.
   const std::vector<std::pair<std::string, at::Tensor>>& scalars() const { return scalars_; }
 
@@ -134,6 +140,7 @@ class STRATA_API ModelContext {
   int64_t rows_;
   bool building_;
   std::vector<std::pair<std::string, at::Tensor>> scalars_;
+  std::vector<at::Tensor> added_losses_;
 };
 
 /// A model: what it makes of a batch. Source: the model_fn of tf.estimator.Estimator.
