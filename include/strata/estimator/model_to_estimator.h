@@ -11,7 +11,7 @@ namespace strata::estimator {
 /// model itself is left as it is.
 ///
 /// Features are the model's inputs by their layers' names (a model with one input takes one feature
-/// of any name), labels its outputs by theirs (one label of any name); predictions are the outputs
+/// of any name), labels its outputs likewise (one label of any name); predictions are the outputs
 /// by name. Metrics have the names that they were compiled with; those of a model with several
 /// outputs are `<output>_<metric>`. `loss` is with regularizers, and the mean over replicas.
 /// @param options  Without params.
