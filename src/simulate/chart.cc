@@ -10,8 +10,8 @@
 namespace strata::simulate {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 420;
-constexpr double kLeft = 56, kRight = 170, kTop = 40, kBottom = 48;
+constexpr double kWidth = 760, kHeight = 420;
+constexpr double kLeft = 56, kRight = 210, kTop = 40, kBottom = 48;
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73",
                                     "#cc79a7", "#e69f00", "#56b4e9"};
 
@@ -49,7 +49,7 @@ const char* colour_of(size_t index) { return kColours[index % std::size(kColours
 /// A value of an axis: "0.25", "40".
 std::string shown(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
+  std::snprintf(text, sizeof text, "%.7g", value);
   return text;
 }
 
@@ -102,7 +102,6 @@ std::string chart_svg(const std::string& title, const std::vector<Series>& serie
     svg +=
         text_of(kLeft - 6, y + 4, axis.percent ? shown(100 * value) + " %" : shown(value), "end");
   }
-  if (!axis.name.empty()) svg += text_of(kLeft, kTop - 6, axis.name, "start");
   for (int power = 0; power <= static_cast<int>(doublings); ++power) {
     const double x = x_of(std::exp2(power));
     svg += line(x, kTop, x, kHeight - kBottom);

@@ -18,9 +18,8 @@ struct Series {
 
 /// The axis upright, from 0.
 struct ValueAxis {
-  double most = 1;      ///< at its end; values beyond are drawn there
-  bool percent = true;  ///< 1 is shown as 100 %
-  std::string name = {};
+  double most = 1;                  ///< at its end; values beyond are drawn there
+  bool percent = true;              ///< 1 is shown as 100 %
   std::string across = "replicas";  ///< what the other axis counts
 };
 

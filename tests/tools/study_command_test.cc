@@ -106,7 +106,7 @@ class StudyCommandTest : public testing::Test {
       EXPECT_EQ(json.at("server_bytes").as_array().size(), static_cast<size_t>(servers));
       int64_t bytes = 0;
       for (const Json& each : json.at("server_bytes").as_array()) bytes += each.as_int();
-      if (servers > 0) EXPECT_EQ(bytes, json.at("parameter_bytes").as_int());
+      EXPECT_EQ(bytes, servers > 0 ? json.at("parameter_bytes").as_int() : 0);
     }
     return text;
   }

@@ -136,8 +136,9 @@ std::string servers_chart(const std::vector<StudyPoint>& chart) {
   for (const StudyPoint& point : chart) {
     const Measurement& m = point.measurement;
     if (m.configuration.servers == 0) continue;
-    const std::string name =
-        str_cat(m.configuration.replicas, " replicas, ", word_of(m.configuration.placement));
+    const int replicas = m.configuration.replicas;
+    const std::string name = str_cat(replicas, replicas == 1 ? " replica, " : " replicas, ",
+                                     word_of(m.configuration.placement));
     auto found = std::ranges::find(series, name, &Series::name);
     if (found == series.end()) {
       series.push_back({.name = name, .replicas = {}, .values = {}});
@@ -152,12 +153,11 @@ std::string servers_chart(const std::vector<StudyPoint>& chart) {
   }
   std::erase_if(series, [](const Series& each) { return each.values.size() < 2; });
   if (series.empty()) return "";
-  return str_cat("<h3>Numbers of parameter servers</h3>\n",
-                 simulate::chart_svg("Images/s by parameter servers", series,
-                                     {.most = simulate::round_up(most),
-                                      .percent = false,
-                                      .name = "images/s",
-                                      .across = "parameter servers"}));
+  return str_cat(
+      "<h3>Numbers of parameter servers</h3>\n",
+      simulate::chart_svg(
+          "Images/s by parameter servers", series,
+          {.most = simulate::round_up(most), .percent = false, .across = "parameter servers"}));
 }
 
 std::string table_of(const std::vector<StudyPoint>& chart) {
@@ -207,9 +207,8 @@ std::string section(const std::vector<StudyPoint>& chart) {
           ? str_cat(", ", c.threads, c.threads == 1 ? " thread" : " threads", " a replica")
           : "",
       "</p>\n",
-      simulate::chart_svg(
-          "Images/s, median and spread", lines.rates,
-          {.most = simulate::round_up(lines.most_rate), .percent = false, .name = "images/s"}),
+      simulate::chart_svg("Images/s, median and spread", lines.rates,
+                          {.most = simulate::round_up(lines.most_rate), .percent = false}),
       "\n",
       simulate::chart_svg("Efficiency against ideal", lines.efficiencies,
                           {.most = lines.most_efficiency > 1
