@@ -145,4 +145,22 @@ const RunConfig& Estimator::config() const { return impl_->options.config; }
 const std::any& Estimator::params() const { return impl_->options.params; }
 const ModelFn& Estimator::model_fn() const { return impl_->model_fn; }
 
+Estimator add_metrics(const Estimator& estimator, MetricFn metric_fn) {
+  STRATA_CHECK(metric_fn, kInvalidArgument,
+               "[estimator] add_metrics: got no metric_fn; expected a function");
+  EstimatorOptions options = estimator.impl()->options;
+  options.model_dir = estimator.model_dir();
+  return Estimator(
+      [model_fn = estimator.model_fn(), metric_fn = std::move(metric_fn)](
+          const Features& features, const Labels& labels, Mode mode, ModelContext& context) {
+        EstimatorSpec spec = model_fn(features, labels, mode, context);
+        if (mode != Mode::kEval) return spec;
+        for (EvalMetric& metric : metric_fn(features, labels, spec.predictions, context)) {
+          spec.eval_metrics.push_back(std::move(metric));
+        }
+        return spec;
+      },
+      std::move(options));
+}
+
 }  // namespace strata::estimator

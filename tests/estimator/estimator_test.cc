@@ -286,6 +286,24 @@ TEST(EstimatorTest, PenaltiesOfWeightsAreThoseOfItsLayers) {
   EXPECT_NEAR(estimator.evaluate(line_input(6, 2, 1)).at("loss"), 0.75, 1e-6);
 }
 
+TEST(EstimatorTest, AddsMetricsToAModel) {
+  const TempFolder folder;
+  Estimator estimator(LineModel(), {.model_dir = folder.path(), .config = config()});
+  estimator.train(line_input(6, 2), {.steps = 3});
+  Estimator more =
+      add_metrics(estimator,
+                  [](const Features& features, const Labels&, const Features& predictions,
+                     ModelContext& context) -> std::vector<EvalMetric> {
+                    return {context.mean("x", features.at("x").values),
+                            context.mean("y", predictions.at("y").values)};
+                  });
+  const Evaluation evaluation = more.evaluate(line_input(6, 2, 1));
+  EXPECT_EQ(evaluation.global_step, 3);
+  EXPECT_NEAR(evaluation.at("x"), 3.5, 1e-6);
+  EXPECT_NEAR(evaluation.at("y"), 3.5 * estimator.variable_value("w").item<double>(), 1e-5);
+  EXPECT_NEAR(evaluation.at("loss"), estimator.evaluate(line_input(6, 2, 1)).at("loss"), 1e-6);
+}
+
 TEST(EstimatorTest, ReadsTexts) {
   const Feature texts = text_feature(std::vector<std::string>{"a", "", "déjà"});
   EXPECT_EQ(texts.values.sizes(), (std::vector<int64_t>{3, 6}));

@@ -154,4 +154,13 @@ class STRATA_API Estimator {
   std::shared_ptr<Impl> impl_;
 };
 
+/// Metrics beside those of a model_fn. @param predictions  Of the model_fn's spec.
+using MetricFn =
+    std::function<std::vector<EvalMetric>(const Features& features, const Labels& labels,
+                                          const Features& predictions, ModelContext& context)>;
+
+/// Makes an estimator with the same folder and model, and more metrics in `evaluate`.
+/// Source: tf.estimator.add_metrics.
+STRATA_API Estimator add_metrics(const Estimator& estimator, MetricFn metric_fn);
+
 }  // namespace strata::estimator
