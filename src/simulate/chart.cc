@@ -58,7 +58,7 @@ std::string shown(double value) {
 double round_up(double value) {
   if (value <= 0) return 1;
   const double power = std::pow(10, std::floor(std::log10(value)));
-  for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
+  for (const double factor : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0}) {
     if (factor * power >= value * (1 - 1e-12)) return factor * power;
   }
   return 10 * power;

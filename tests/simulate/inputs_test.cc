@@ -137,5 +137,33 @@ TEST(ChartTest, HasAnAxisForTheReplicasAndEachSeries) {
   EXPECT_NE(svg.find("<circle"), std::string::npos);
 }
 
+TEST(ChartTest, HasAnAxisOfValuesAndTheirSpread) {
+  const std::string svg = chart_svg(
+      "x",
+      {{.name = "x", .replicas = {1, 2}, .values = {40, 60}, .low = {30, 55}, .high = {50, 62}}},
+      {.most = round_up(62), .percent = false, .across = "servers"});
+  EXPECT_NE(svg.find(">80</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">servers</text>"), std::string::npos);
+  EXPECT_EQ(svg.find(" %"), std::string::npos);
+  EXPECT_NE(svg.find("y1=\"247.5\" x2=\"56.0\" y2=\"164.5\""), std::string::npos) << svg;
+}
+
+TEST(ChartTest, BarsAreCutIntoParts) {
+  const std::string svg = bars_svg("x", {"a", "b"}, {{.name = "one", .parts = {3, 4.5}}}, "ms");
+  // 8 ms are 300 pixels.
+  EXPECT_NE(svg.find("x=\"250.0\" y=\"44.0\" width=\"112.5\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("x=\"362.5\" y=\"44.0\" width=\"168.8\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find(">ms</text>"), std::string::npos);
+}
+
+TEST(ChartTest, AxesEndAtRoundNumbers) {
+  EXPECT_DOUBLE_EQ(round_up(0), 1);
+  EXPECT_DOUBLE_EQ(round_up(1), 1);
+  EXPECT_DOUBLE_EQ(round_up(1.1), 1.5);
+  EXPECT_DOUBLE_EQ(round_up(0.021), 0.025);
+  EXPECT_DOUBLE_EQ(round_up(57702), 60000);
+  EXPECT_DOUBLE_EQ(round_up(81), 100);
+}
+
 }  // namespace
 }  // namespace strata::simulate

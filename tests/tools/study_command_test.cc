@@ -93,7 +93,7 @@ class StudyCommandTest : public testing::Test {
       EXPECT_GE(json.at("high").as_double(), json.at("images_per_second").as_double());
       EXPECT_EQ(json.at("samples").as_array().size(), 2U);
       EXPECT_GT(json.at("loss").as_double(), 0);
-      EXPECT_LT(json.at("input_seconds").as_double(), json.at("step_seconds").as_double());
+      EXPECT_GT(json.at("input_seconds").as_double(), 0);
       const Json& parts = json.at("part_seconds");
       EXPECT_GT(parts.at("forward").as_double(), 0);
       EXPECT_GT(parts.at("backward").as_double(), 0);

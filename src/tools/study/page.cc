@@ -9,7 +9,8 @@ namespace {
 constexpr const char* kStyle =
     R"(body { font-family: sans-serif; font-size: 14px; max-width: 1240px; margin: 24px auto; padding: 0 16px; color: #222; }
 table { border-collapse: collapse; margin: 12px 0; }
-th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid #ddd; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 tr.best td { font-weight: bold; }
 p.of { color: #555; }
