@@ -18,7 +18,7 @@ ENV XDG_CACHE_HOME=/opt/cache
 # What the programs load, and ssh for `strata launch --hosts`. g++ and CMake are not among them: to build programs, start from
 # the stage above (`docker build --target build`).
 RUN apt-get update && apt-get install -y --no-install-recommends \
-      libcurl4 libhdf5-103-1 libjpeg62-turbo libopenmpi3 libpng16-16 libssl3 libstdc++6 libucx0 libzip4 zlib1g \
+      libcurl4 libfarmhash0 libhdf5-103-1 libjpeg62-turbo libopenmpi3 libpng16-16 libssl3 libstdc++6 libucx0 libzip4 zlib1g \
       openssh-client openmpi-bin && \
     rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt /opt

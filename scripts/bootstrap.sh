@@ -38,6 +38,7 @@ have_header png.h || optional+=(libpng-dev)
 have_header hdf5/serial/hdf5.h || have_header hdf5.h || optional+=(libhdf5-dev)
 ls /usr/include/curl/curl.h /usr/include/*/curl/curl.h >/dev/null 2>&1 || optional+=(libcurl4-openssl-dev)
 have_header zip.h || optional+=(libzip-dev)
+have_header farmhash.h || optional+=(libfarmhash-dev)
 have_header CLI/CLI.hpp || optional+=(libcli11-dev)
 have ip || [ -x /usr/sbin/ip ] || optional+=(iproute2)
 # For tests: `strata launch --hosts` over a server that they start.

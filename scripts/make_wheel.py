@@ -31,7 +31,7 @@ environment. libtorch is not part of it: `strata engine` finds or downloads the 
 
 It links these Debian packages: {packages}; for `s3://` and `gs://` it opens libcurl4's library.
 """
-PACKAGES = "libssl3 libucx0 libopenmpi3 zlib1g libjpeg62-turbo libpng16-16 libhdf5-103-1 libhdf5-hl-100 libzip4"
+PACKAGES = "libssl3 libucx0 libopenmpi3 zlib1g libjpeg62-turbo libpng16-16 libhdf5-103-1 libhdf5-hl-100 libzip4 libfarmhash0"
 
 
 def zip_entry(name: str, mode: int, when: tuple) -> zipfile.ZipInfo:
