@@ -27,6 +27,14 @@ TEST(StudyOptionsTest, DefaultsAreThoseOfTfCnnBenchmarks) {
   EXPECT_EQ(all[0].display_every, 10);
   EXPECT_EQ(all[0].replicas, 1);
   EXPECT_TRUE(all[0].is_synthetic());
+  EXPECT_EQ(all[0].learning_rate, 1e-6);
+}
+
+TEST(StudyOptionsTest, AccuracyHasALearningRateThatLearns) {
+  StudyOptions options = read_study_options({"--accuracy", "--strategy", "mirrored"});
+  EXPECT_EQ(all_configurations(options).at(0).learning_rate, 0.01);
+  options = read_study_options({"--accuracy", "--strategy", "mirrored", "--learning-rate", "0.1"});
+  EXPECT_EQ(all_configurations(options).at(0).learning_rate, 0.1);
 }
 
 TEST(StudyOptionsTest, ASweepIsAllOfItsLists) {

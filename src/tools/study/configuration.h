@@ -44,7 +44,7 @@ struct Configuration {
   int64_t image_size = 0;
   int64_t classes = 0;
   std::string optimizer = "sgd";
-  double learning_rate = 0.01;
+  double learning_rate = 0;    ///< 0: not chosen yet
   std::string device = "cpu";  ///< "cpu", "gpu"
   int threads = 0;             ///< of a replica on CPUs; 0: its share of the cores
   int warmup = 10;
