@@ -5,6 +5,7 @@
 #include <string>
 
 #include "estimator/built_model.h"
+#include "runtime/replica_group.h"
 #include "strata/estimator/estimator.h"
 
 namespace strata::estimator {

@@ -1,7 +1,9 @@
 #include <optional>
+#include <string>
 
 #include "estimator/estimator_impl.h"
-#include "strata/core/log.h"
+#include "strata/core/error.h"
+#include "strata/core/file_system.h"
 #include "strata/summary/summary_writer.h"
 
 namespace strata::estimator {

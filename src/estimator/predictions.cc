@@ -4,6 +4,7 @@
 
 #include "core/join.h"
 #include "estimator/estimator_impl.h"
+#include "strata/core/error.h"
 
 namespace strata::estimator {
 namespace {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "estimator/estimator_impl.h"
 #include "estimator/evaluate_and_export.h"

@@ -1,6 +1,11 @@
+#include <algorithm>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/atomic_file.h"
 #include "estimator/estimator_impl.h"

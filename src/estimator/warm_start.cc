@@ -5,6 +5,7 @@
 
 #include "estimator/estimator_impl.h"
 #include "strata/checkpoint/checkpoint.h"
+#include "strata/core/error.h"
 
 namespace strata::estimator::detail {
 namespace {
