@@ -101,7 +101,7 @@ Estimator with_initial(const Estimator& estimator, const json& initial) {
         }
         const auto layer = context.layer<layers::Dense>(name.substr(0, slash), 1);
         for (const keras::Weight& weight : layer->own_weights()) {
-          if (weight.name == last) weight.variable.value().copy_(shaped_numbers(given));
+          if (weight.name == last) Variable(weight.variable).assign(shaped_numbers(given));
         }
       }
     }
@@ -143,9 +143,11 @@ bool is_hyperparameter(const std::string& name) {
          (names.contains(name.substr(slash + 1)) || name == "training/SGD/momentum");
 }
 
-/// strata's Adam has Keras 3's names of slots.
-std::string slot_name(std::string name) {
-  if (!name.starts_with("training/Adam/")) return name;
+/// Slots are `OPTIMIZER/VARIABLE/SLOT`, and Adam's have Keras 3's names.
+std::string name_here(std::string name) {
+  constexpr std::string_view kGroup = "training/";
+  if (!name.starts_with(kGroup)) return name;
+  name.erase(0, kGroup.size());
   if (name.ends_with("/m")) name.replace(name.size() - 1, 1, "momentum");
   if (name.ends_with("/v")) name.replace(name.size() - 1, 1, "velocity");
   return name;
@@ -202,8 +204,8 @@ void expect_case(const json& given) {
   for (const std::string& name : estimator.variable_names()) known.insert(name);
   for (const auto& [name, variable] : out["variables"].items()) {
     if (is_hyperparameter(name)) continue;
-    ASSERT_TRUE(known.contains(slot_name(name))) << name;
-    const at::Tensor got = estimator.variable_value(slot_name(name));
+    ASSERT_TRUE(known.contains(name_here(name))) << name;
+    const at::Tensor got = estimator.variable_value(name_here(name));
     EXPECT_TRUE(is_near(got, shaped_numbers(variable))) << name << got << shaped_numbers(variable);
   }
 

@@ -79,11 +79,10 @@ void update_both(optimizers::Optimizer& first, optimizers::Optimizer& second,
 std::function<void()> train_both(ModelContext& context, const LinearPart& linear,
                                  const DnnPart& dnn, const at::Tensor& loss,
                                  const LossReduction& reduction) {
-  optimizers::Optimizer& deep =
-      context.optimizer(dnn.optimizer.make, "training/" + dnn.optimizer.name, "dnn/");
+  optimizers::Optimizer& deep = context.optimizer(dnn.optimizer.make, dnn.optimizer.name, "dnn/");
   const bool same = linear.optimizer.name == dnn.optimizer.name;
   optimizers::Optimizer& wide = context.optimizer(
-      linear.optimizer.make, "training/" + linear.optimizer.name + (same ? "_1" : ""), "linear/");
+      linear.optimizer.make, linear.optimizer.name + (same ? "_1" : ""), "linear/");
   const bool by_rows = reduction != LossReduction::kSum && context.num_replicas_in_sync() > 1;
   const auto rows = static_cast<double>(context.rows());
   return [&deep, &wide, loss, by_rows, rows] {
@@ -102,7 +101,7 @@ LossOverReplicas over_replicas(const Head& head) {
 
 std::function<void()> train_one(ModelContext& context, const PartOptimizer& optimizer,
                                 const at::Tensor& loss, const Head& head) {
-  return context.minimize(context.optimizer(optimizer.make, "training/" + optimizer.name), loss,
+  return context.minimize(context.optimizer(optimizer.make, optimizer.name), loss,
                           over_replicas(head));
 }
 
