@@ -10,6 +10,8 @@
 #include "estimator/evaluator_loop.h"
 #include "estimator/line_model.h"
 #include "strata/checkpoint/safetensors.h"
+#include "strata/core/file_system.h"
+#include "strata/core/json.h"
 #include "support/expect_error.h"
 #include "support/log_lines.h"
 #include "support/temp_folder.h"
