@@ -152,7 +152,7 @@ write("manifest", [json.dumps(manifest, indent=2)[:-2]])
 write("h5_weights", files("*.weights.h5", most=9000))
 write("weights_index", [json.dumps({"metadata": {"total_size": 8},
                                     "weight_map": {"/a/vars": "m_00000.weights.h5", "/b/vars": ["m_00001.weights.h5"]}})])
-write("legacy_model", files("keras_models_legacy_merging.h5"))
+write("legacy_model", files("keras_models_legacy_merging.h5", "keras_applications_weights_alone.h5"))
 write("keras_archive", files("keras_models_double.keras"))
 configs = files("*.keras.config.json", most=11000)
 # Small ones: the fuzzer cuts long inputs.

@@ -34,9 +34,9 @@ OTHERS = ["ResNet101", "ResNet152", "ResNet101V2", "ResNet152V2", "DenseNet169",
           *(f"EfficientNetB{i}" for i in range(1, 8)), *(f"EfficientNetV2{x}" for x in ("B1", "B2", "B3", "M", "L")),
           *(f"ConvNeXt{x}" for x in ("Small", "Base", "Large", "XLarge")), "NASNetLarge"]
 NO_TOP = {"include_top": False}
-CASES = [(name, {**LOGITS, "input_shape": shape}) for name, shape in PREDICTED.items()]
-CASES += [(name, {**NO_TOP, "input_shape": [331, 331, 3]} if name == "NASNetLarge" else NO_TOP) for name in OTHERS]
-CASES += [
+PREDICTING = [(name, {**LOGITS, "input_shape": shape}) for name, shape in PREDICTED.items()]
+OTHER_CASES = [(name, {**NO_TOP, "input_shape": [331, 331, 3]} if name == "NASNetLarge" else NO_TOP) for name in OTHERS]
+WITH_OPTIONS = [
     ("ResNet50", {**NO_TOP, "pooling": "max"}),
     ("ResNet50V2", SMALL),
     ("VGG16", NO_TOP),
@@ -54,13 +54,15 @@ CASES += [
     ("MobileNetV3Large", {**LOGITS, "minimalistic": True, "include_preprocessing": False, "alpha": 0.75}),
     ("EfficientNetB0", {**NO_TOP, "pooling": "avg", "name": "mine"}),
     ("EfficientNetV2B0", {**SMALL, "include_preprocessing": False}),
-    ("EfficientNetV2B3", {"input_shape": [48, 48, 1], "classes": 5}),
-    ("EfficientNetV2S", {**NO_TOP, "pooling": "max"}),
+    ("EfficientNetV2B0", {"input_shape": [48, 48, 1], "classes": 5}),
+    ("EfficientNetV2B0", {**NO_TOP, "pooling": "max"}),
     ("ConvNeXtTiny", {**NO_TOP, "pooling": "avg", "name": "mine"}),
     ("ConvNeXtTiny", {**SMALL, "include_preprocessing": False}),
     ("NASNetMobile", NO_TOP),
     ("NASNetMobile", {**NO_TOP, "pooling": "avg", "input_shape": [50, 47, 3]}),
 ]
+KINDS = {"predicting": PREDICTING, "other": OTHER_CASES, "with options": WITH_OPTIONS}
+CASES = [(kind, name, options) for kind, cases in KINDS.items() for name, options in cases]
 
 
 def says(key, value):
@@ -155,16 +157,16 @@ def without_random_numbers():
 without_random_numbers()
 if "--layer" in sys.argv:
     case, layer = map(int, sys.argv[sys.argv.index("--layer") + 1:][:2])
-    print(layers(make(*CASES[case]))[layer])
+    print(layers(make(*CASES[case][1:]))[layer])
     sys.exit()
 
 out = {"keras": keras.__version__, "cases": []}
-for number, (name, options) in enumerate(CASES):
+for kind, name, options in CASES:
     model = make(name, options)
-    case = {"network": name, "options": options, "name": model.name, "parameters": model.count_params(),
+    case = {"network": name, "kind": kind, "options": options, "name": model.name, "parameters": model.count_params(),
             "output": list(model.output_shape), "weights": digest("".join(str(list(w.shape)) for w in model.weights)),
             "layers": "".join(map(digest, layers(model)))}
-    if number < len(PREDICTED):
+    if kind == "predicting":
         fill(model)
         image = numbers(len(model.weights), [1, *options["input_shape"]]).astype("float32")
         if name.startswith(PIXELS):

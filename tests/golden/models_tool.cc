@@ -58,9 +58,9 @@ void fill(const Model& model) {
     at::Tensor value =
         at::randn(variable.sizes(), at::kDouble) / std::sqrt(static_cast<double>(fan));
     if (weight.name == "gamma") value = value.abs() * 0.3 + 0.8;
-    if (weight.name == "moving_variance") value = value.abs() * 0.3 + 0.9;
-    if (variable.sizes().size() <= 1 && weight.name != "gamma" &&
-        weight.name != "moving_variance") {
+    const bool is_variance = weight.name == "moving_variance" || weight.name == "variance";
+    if (is_variance) value = value.abs() * 0.3 + 0.9;
+    if (variable.sizes().size() <= 1 && weight.name != "gamma" && !is_variance) {
       value = value * 0.2;
     }
     variable.assign(value.to(variable.dtype()));

@@ -376,5 +376,26 @@ TEST(DescribeTest, SaysWhatIsInAFileOfWeights) {
   }
 }
 
+TEST(LegacyModelTest, MayBeWeightsAlone) {
+  const std::string path = golden_path("keras_applications_weights_alone.h5");
+  const LegacyModel model = load_legacy_model(path);
+  EXPECT_TRUE(model.model_config.is_null());
+  EXPECT_EQ(model.keras_version, keras_golden().at("keras").as_string());
+  std::vector<size_t> counts;
+  for (const LegacyModel::Layer& layer : model.layers) {
+    if (!layer.weights.empty()) counts.push_back(layer.weights.size());
+  }
+  EXPECT_EQ(counts, (std::vector<size_t>{2, 4, 6, 2}));
+
+  std::ostringstream out;
+  describe_keras_h5(path, out);
+  const std::string text = out.str();
+  EXPECT_TRUE(text.starts_with(path + ": weights alone, written by Keras 3.15.1\n")) << text;
+  for (const char* part : {"kernel", "parameters: ", "[3, 3, 2, 3]\n"}) {
+    EXPECT_NE(text.find(part), text.npos) << part << " in\n" << text;
+  }
+  EXPECT_EQ(text.find("compiled"), text.npos) << text;
+}
+
 }  // namespace
 }  // namespace strata::keras_files
