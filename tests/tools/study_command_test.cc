@@ -270,10 +270,10 @@ TEST_F(StudyCommandTest, AFolderWithoutImages) {
 }
 
 TEST_F(StudyCommandTest, ResultsAreShownAgain) {
-  ASSERT_EQ(study({"--repeat", "2", "--replicas", "1"}).status, 0);
+  ASSERT_EQ(study({"--repeat", "2", "--replicas", "1", "--threads", "1"}).status, 0);
   const std::string first = text_of(path("results.jsonl"));
   std::filesystem::rename(path("results.jsonl"), path("one.jsonl"));
-  ASSERT_EQ(study({"--repeat", "2", "--replicas", "2"}).status, 0);
+  ASSERT_EQ(study({"--repeat", "2", "--replicas", "2", "--threads", "1"}).status, 0);
   EXPECT_TRUE(results().at(0).at("efficiency").is_null());
   const Result result = run({"study", "--from", path("one.jsonl") + "," + path("results.jsonl"),
                              "--json", path("both.jsonl"), "--report", path("both.html")});
