@@ -16,17 +16,17 @@ namespace fc = feature_column;
 
 std::vector<FeatureColumn> x_alone() { return {fc::numeric_column("x")}; }
 
-/// Eight rows of x, in two batches: `labels` are behind it.
+/// Eight rows of x, in two batches that have both signs: `labels` are behind it.
 InputFn rows_with(const std::vector<FieldName>& names, const std::vector<at::Tensor>& labels,
                   int repeat = 1) {
-  data::Example fields{at::tensor({-2., -1.5, -1., -0.5, 0.5, 1., 1.5, 2.}, at::kFloat)};
+  data::Example fields{at::tensor({-2., 0.5, -1.5, 1., -1., 1.5, -0.5, 2.}, at::kFloat)};
   for (const at::Tensor& label : labels) fields.fields.push_back(label);
   return [=](const InputContext&) {
     return Input(data::Dataset::from_tensor_slices(fields).repeat(repeat).batch(4), {{"x"}}, names);
   };
 }
 
-at::Tensor positive() { return at::tensor({0, 0, 0, 0, 1, 1, 1, 1}, at::kLong); }
+at::Tensor positive() { return at::tensor({0, 1, 0, 1, 0, 1, 0, 1}, at::kLong); }
 
 std::set<std::string> names_of(const Evaluation& evaluation) {
   std::set<std::string> names;
@@ -103,7 +103,7 @@ TEST(CannedTest, SeveralHeadsHaveMetricsOfTheirNames) {
   const Head head = multi_head({binary_class_head({.thresholds = {0.25}, .name = "sign"}),
                                 poisson_regression_head({.name = "count"})});
   LinearEstimator model(head, {.feature_columns = x_alone(), .model_dir = folder.path()});
-  const at::Tensor counts = at::tensor({0., 0., 1., 1., 2., 3., 4., 7.}, at::kFloat);
+  const at::Tensor counts = at::tensor({0., 2., 0., 3., 1., 4., 1., 7.}, at::kFloat);
   const std::vector<FieldName> names = {{"sign"}, {"count"}};
   model.train(rows_with(names, {positive(), counts}, 20));
   const Evaluation evaluation = model.evaluate(rows_with(names, {positive(), counts}));
