@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "estimator/golden_columns.h"
 #include "strata/estimator/canned.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layers/core.h"
+#include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
+
 #include "support/expect_error.h"
 
 namespace strata::estimator {
@@ -77,7 +80,8 @@ TEST(HeadTest, MultiLabelIsTheMeanOverClasses) {
 TEST(HeadTest, PoissonHasStirlingsTerm) {
   const at::Tensor logits = column_of({0, 1});
   const Labels labels = labels_of(row_of({1, 3}));
-  const double e = std::exp(1.0), stirling = 3 * std::log(3.0) - 3 + 0.5 * std::log(2 * M_PI * 3);
+  const double e = std::exp(1.0),
+               stirling = 3 * std::log(3.0) - 3 + 0.5 * std::log(2 * std::numbers::pi * 3);
   EXPECT_NEAR(loss(poisson_regression_head(), logits, labels), (1 + e - 3 + stirling) / 2, 1e-6);
   EXPECT_NEAR(loss(poisson_regression_head({.compute_full_loss = false}), logits, labels),
               (1 + e - 3) / 2, 1e-6);
