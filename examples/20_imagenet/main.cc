@@ -1,4 +1,5 @@
-// ResNet-50 on photographs, from ImageNet's records, by `fit` on several workers, with an evaluator.
+// ResNet-50 on photographs, from ImageNet's records, by `fit` on several workers, with an
+// evaluator.
 //
 //   build/release/strata make-records photos/train data/train        (and photos/val data/validation)
 //   build/release/strata launch -n 2 --evaluator build/release/examples/20_imagenet data
@@ -126,7 +127,8 @@ void train(const Options& options) {
                               .batch(batch);
 
   strata::MultiWorkerMirroredStrategy strategy({.devices = options.common.devices, .seed = 3});
-  // Goyal et al., 2017: 0.1 for 256 images, in proportion to the batch, after five epochs of warm-up.
+  // Goyal et al., 2017: 0.1 for 256 images, in proportion to the batch, after five epochs of
+  // warm-up.
   const double steps = static_cast<double>(images) / static_cast<double>(batch);
   const strata::schedules::CosineDecay rate{
       .initial_learning_rate = 0,

@@ -37,8 +37,8 @@ struct Bar {
 std::string bars_svg(const std::string& title, const std::vector<std::string>& parts,
                      const std::vector<Bar>& bars, const std::string& unit);
 
-/// The least of 1, 1.5, 2, 2.5, 3, 4, 5, 6 and 8 times powers of ten that is not below `value`, for the
-/// end of an axis; 1 for 0.
+/// The least of 1, 1.5, 2, 2.5, 3, 4, 5, 6 and 8 times powers of ten that is not below `value`, for
+/// the end of an axis; 1 for 0.
 double round_up(double value);
 
 /// `text` with what has a meaning in HTML and SVG escaped.

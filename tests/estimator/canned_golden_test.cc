@@ -1,4 +1,5 @@
-// Canned estimators against what tensorflow_estimator 2.15.0 printed: losses, variables, slots, metrics, predictions.
+// Canned estimators against what tensorflow_estimator 2.15.0 printed: losses, variables, slots,
+// metrics, predictions.
 
 #include <gtest/gtest.h>
 
@@ -129,7 +130,8 @@ InputFn input_of(const json& given, int64_t batch, bool repeat) {
   };
 }
 
-/// TensorFlow keeps hyperparameters and counters as variables; here they are the optimizer's options.
+/// TensorFlow keeps hyperparameters and counters as variables; here they are the optimizer's
+/// options.
 bool is_hyperparameter(const std::string& name) {
   static const std::set<std::string> names = {"beta",
                                               "decay",

@@ -128,7 +128,8 @@ void expect_ids(const json& item, const json& wanted, const FeatureColumn& colum
   EXPECT_EQ(weights, wanted.value("weights", std::vector<double>()));
 }
 
-// TensorFlow refuses `int64 - float` in a normalizer. libtorch computes it, so this column has values here.
+// TensorFlow refuses `int64 - float` in a normalizer. libtorch computes it, so this column has
+// values here.
 bool is_promoted_by_libtorch(const json& wanted) {
   return wanted.contains("raises") && wanted["raises"] == "TypeError";
 }

@@ -131,7 +131,8 @@ TEST(FeatureColumnTest, SharedEmbeddingsHaveOneTable) {
       ErrorCode::kInvalidArgument, "which differ in num_buckets");
 }
 
-// Combiners of the linear model, as TensorFlow 2.15.1 trains them: ids {a, b} and {a}, targets 1 and 2, SGD 0.2.
+// Combiners of the linear model, as TensorFlow 2.15.1 trains them: ids {a, b} and {a}, targets 1
+// and 2, SGD 0.2.
 TEST(FeatureColumnTest, LinearModelTrainsWithEachCombiner) {
   Features features;
   features["s"] = {.values = at::zeros({2, 2, 1}, at::kByte), .is_text = true, .is_sparse = true};

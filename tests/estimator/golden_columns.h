@@ -12,8 +12,8 @@
 #include "strata/estimator/features.h"
 #include "support/source_path.h"
 
-/// Reads columns, features and tensors as tests/estimator/golden/estimator-golden.json has them. That file is printed by
-/// tensorflow_estimator 2.15.0.
+/// Reads columns, features and tensors as tests/estimator/golden/estimator-golden.json has them.
+/// That file is printed by tensorflow_estimator 2.15.0.
 namespace strata::estimator {
 
 using nlohmann::json;

@@ -23,7 +23,8 @@ double loss(const Head& head, const at::Tensor& logits, const Labels& labels,
   return head.loss(logits, labels, features).item<double>();
 }
 
-// Targets 1, -1, 3, 2 and zero weights: the loss of training counts all rows, also those of weight 0.
+// Targets 1, -1, 3, 2 and zero weights: the loss of training counts all rows, also those of weight
+// 0.
 TEST(HeadTest, WeightsMultiplyLossesAndAllRowsCount) {
   const at::Tensor logits = at::zeros({4, 1});
   const Labels labels = labels_of(row_of({1, -1, 3, 2}));

@@ -35,9 +35,10 @@ inline int64_t most_pinned_blocks(int64_t replicas, int64_t fields) {
   return (1 + InputOptions().prefetch_to_device + 1) * replicas * fields;
 }
 
-/// A loss scale that finds its size has the host wait once a step for the one before, behind which the card
-/// has a forward and a backward pass to do (GpuStepWorkTest.ALossScaleLetsTheHostBeAStepAhead): with
-/// `scales_loss` a wait counts where the card has nothing.
+/// A loss scale that finds its size has the host wait once a step for the one before, behind which
+/// the card has a forward and a backward pass to do
+/// (GpuStepWorkTest.ALossScaleLetsTheHostBeAStepAhead): with `scales_loss` a wait counts where the
+/// card has nothing.
 inline Stops stops_so_far(bool scales_loss = false) {
   const Counts work = counts();
   return {scales_loss ? work.stalls : work.host_waits, work.synchronous_copies,

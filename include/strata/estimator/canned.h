@@ -13,14 +13,16 @@
 #include "strata/keras/activations.h"
 #include "strata/optim/optimizer.h"
 
-/// Estimators with a model of their own: linear, a network, both, or nothing but a bias. Variables have TensorFlow's
-/// names: `linear/linear_model/<column>/weights`, `dnn/hiddenlayer_0/kernel`, `baseline/bias`.
+/// Estimators with a model of their own: linear, a network, both, or nothing but a bias. Variables
+/// have TensorFlow's names: `linear/linear_model/<column>/weights`, `dnn/hiddenlayer_0/kernel`,
+/// `baseline/bias`.
 namespace strata::estimator {
 
 using feature_column::FeatureColumn;
 
-/// An optimizer by tf.estimator's name (Adagrad, Adam, Ftrl, RMSProp, SGD, at the rate that each class documents), or a
-/// function that makes one: each call of `train` makes it anew, and restores its slots. Unset: the class's default.
+/// An optimizer by tf.estimator's name (Adagrad, Adam, Ftrl, RMSProp, SGD, at the rate that each
+/// class documents), or a function that makes one: each call of `train` makes it anew, and restores
+/// its slots. Unset: the class's default.
 using OptimizerChoice =
     std::variant<std::monostate, std::string, std::function<optimizers::AnyOptimizer()>>;
 
@@ -37,8 +39,8 @@ struct LinearClassifierOptions {
   RunConfig config = RunConfig();
   WarmStartSettings warm_start_from = {};
 };
-/// Two classes: binary_class_head; more: multi_class_head. @throws Error kInvalidArgument: n_classes below 2; options
-/// that do not match. Source: tf.estimator.LinearClassifier.
+/// Two classes: binary_class_head; more: multi_class_head. @throws Error kInvalidArgument:
+/// n_classes below 2; options that do not match. Source: tf.estimator.LinearClassifier.
 class STRATA_API LinearClassifier : public Estimator {
  public:
   explicit LinearClassifier(const LinearClassifierOptions& options);
@@ -207,7 +209,8 @@ struct BaselineClassifierOptions {
   std::string model_dir = {};
   RunConfig config = RunConfig();
 };
-/// The same logits for each row: what a model has to be better than. Source: tf.estimator.BaselineClassifier.
+/// The same logits for each row: what a model has to be better than. Source:
+/// tf.estimator.BaselineClassifier.
 class STRATA_API BaselineClassifier : public Estimator {
  public:
   explicit BaselineClassifier(const BaselineClassifierOptions& options = {});

@@ -18,15 +18,16 @@ namespace strata::feature_column {
 using estimator::Feature;
 using estimator::Features;
 
-/// Finds a variable, or makes one of the initial value: where layers of columns take their variables from. In a model_fn:
-/// ModelContext::variable.
+/// Finds a variable, or makes one of the initial value: where layers of columns take their
+/// variables from. In a model_fn: ModelContext::variable.
 using VariableSource = std::function<Variable(
     const std::string& name, const std::function<at::Tensor()>& initial, bool trainable)>;
 
-/// The values of dense columns, side by side in the order of the columns' names: `[rows, sum of widths]`.
-/// Variables are `<scope>/<column>/embedding_weights`, or `<scope>/<table>` for shared ones.
-/// @throws Error  kInvalidArgument: no columns, categorical ones, a name twice, a feature that is missing.
-/// Source: tf.compat.v1.feature_column.input_layer.
+/// The values of dense columns, side by side in the order of the columns' names: `[rows, sum of
+/// widths]`. Variables are `<scope>/<column>/embedding_weights`, or `<scope>/<table>` for shared
+/// ones.
+/// @throws Error  kInvalidArgument: no columns, categorical ones, a name twice, a feature that is
+///   missing. Source: tf.compat.v1.feature_column.input_layer.
 STRATA_API at::Tensor input_layer(const Features& features,
                                   const std::vector<FeatureColumn>& columns,
                                   const VariableSource& variables, const std::string& scope);
@@ -36,11 +37,11 @@ struct LinearModelOptions {
   Combiner sparse_combiner = "sum";
 };
 
-/// The sum over all columns, of any kind, of values times weights, and a bias: `[rows, units]`. Weights are zeros at
-/// first, with the names `<scope>/<column>/weights` and `<scope>/bias_weights`; those of categorical columns (also
-/// bucketized ones) have sparse gradients.
-/// @throws as input_layer.
-/// Source: tf.compat.v1.feature_column.linear_model.
+/// The sum over all columns, of any kind, of values times weights, and a bias: `[rows, units]`.
+/// Weights are zeros at first, with the names `<scope>/<column>/weights` and
+/// `<scope>/bias_weights`; those of categorical columns (also bucketized ones) have sparse
+/// gradients.
+/// @throws as input_layer. Source: tf.compat.v1.feature_column.linear_model.
 STRATA_API at::Tensor linear_model(const Features& features,
                                    const std::vector<FeatureColumn>& columns,
                                    const LinearModelOptions& options,
@@ -93,8 +94,9 @@ class STRATA_API LinearModel {
   OwnVariables variables_;
 };
 
-/// The ids that a categorical column has in a batch: `[rows, most]` int64, and weights, or undefined for 1 each.
-/// Below 0: an entry that adds nothing. `present` is false where a row has no entry at all.
+/// The ids that a categorical column has in a batch: `[rows, most]` int64, and weights, or
+/// undefined for 1 each. Below 0: an entry that adds nothing. `present` is false where a row has no
+/// entry at all.
 struct CategoricalIds {
   at::Tensor ids;
   at::Tensor present;

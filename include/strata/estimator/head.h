@@ -21,7 +21,8 @@
 
 namespace strata::estimator {
 
-/// How the losses of rows become one: their sum, or the sum divided by their number (rows with the weight 0 count).
+/// How the losses of rows become one: their sum, or the sum divided by their number (rows with the
+/// weight 0 count).
 struct LossReductionWords {
   enum Word { kSumOverBatchSize, kSum, kAuto };
   static constexpr const char* kOption = "loss_reduction";
@@ -36,9 +37,8 @@ namespace detail {
 class HeadImpl;
 }
 
-/// What a model's last layer is for: the loss, the predictions and the metrics of logits. A handle of a value that does
-/// not change. Threads: any.
-/// Source: tf.estimator.Head.
+/// What a model's last layer is for: the loss, the predictions and the metrics of logits. A handle
+/// of a value that does not change. Threads: any. Source: tf.estimator.Head.
 class STRATA_API Head {
  public:
   explicit Head(std::shared_ptr<const detail::HeadImpl> impl) : impl_(std::move(impl)) {}
@@ -79,8 +79,9 @@ struct BinaryClassHeadOptions {
   LossReduction loss_reduction = "sum_over_batch_size";
   std::string name = {};
 };
-/// Labels 0 to 1, `[rows]` or `[rows, 1]`; logits `[rows, 1]`. Predictions: logits, logistic, probabilities, class_ids,
-/// classes, all_class_ids, all_classes. Source: tf.estimator.BinaryClassHead.
+/// Labels 0 to 1, `[rows]` or `[rows, 1]`; logits `[rows, 1]`. Predictions: logits, logistic,
+/// probabilities, class_ids, classes, all_class_ids, all_classes. Source:
+/// tf.estimator.BinaryClassHead.
 STRATA_API Head binary_class_head(const BinaryClassHeadOptions& options = {});
 
 struct MultiClassHeadOptions {
@@ -101,8 +102,8 @@ struct MultiLabelHeadOptions {
   std::vector<int64_t> classes_for_class_based_metrics = {};
   std::string name = {};
 };
-/// Each row has any of the classes: labels 0 and 1 `[rows, n_classes]`, or sparse class numbers or words `[rows, most]`.
-/// Source: tf.estimator.MultiLabelHead.
+/// Each row has any of the classes: labels 0 and 1 `[rows, n_classes]`, or sparse class numbers or
+/// words `[rows, most]`. Source: tf.estimator.MultiLabelHead.
 STRATA_API Head multi_label_head(int64_t n_classes, const MultiLabelHeadOptions& options = {});
 
 struct RegressionHeadOptions {
@@ -131,13 +132,14 @@ struct LogisticRegressionHeadOptions {
   LossReduction loss_reduction = "sum_over_batch_size";
   std::string name = {};
 };
-/// Labels from 0 to 1, of which the sigmoid is the prediction. Source: tf.estimator.LogisticRegressionHead.
+/// Labels from 0 to 1, of which the sigmoid is the prediction. Source:
+/// tf.estimator.LogisticRegressionHead.
 STRATA_API Head logistic_regression_head(const LogisticRegressionHeadOptions& options = {});
 
-/// Several heads over one model: labels by the heads' names; logits are the heads', side by side in their order. The
-/// loss is the sum of weight times loss. Predictions are "NAME/key".
-/// @throws Error kInvalidArgument: no heads, heads without a name or with one name, other loss reductions.
-/// Source: tf.estimator.MultiHead.
+/// Several heads over one model: labels by the heads' names; logits are the heads', side by side in
+/// their order. The loss is the sum of weight times loss. Predictions are "NAME/key".
+/// @throws Error kInvalidArgument: no heads, heads without a name or with one name, other loss
+///   reductions. Source: tf.estimator.MultiHead.
 STRATA_API Head multi_head(std::vector<Head> heads, std::vector<double> head_weights = {});
 
 }  // namespace strata::estimator

@@ -66,10 +66,9 @@ class STRATA_API StepResults {
 
 /// Derive from it to look at, or to end, a call of train, evaluate or predict. Calls: `begin` when
 /// the model is made, `after_create_session` when its values are restored; for each step
-/// `before_run` and `after_run`; `end`. Each is called on all hooks, in their order. Where the input
-/// ends there is a `before_run` without its `after_run`; after an exception no `end`. With several
-/// replicas a hook is called once a process.
-/// Source: tf.estimator.SessionRunHook.
+/// `before_run` and `after_run`; `end`. Each is called on all hooks, in their order. Where the
+/// input ends there is a `before_run` without its `after_run`; after an exception no `end`. With
+/// several replicas a hook is called once a process. Source: tf.estimator.SessionRunHook.
 class STRATA_API SessionRunHook {
  public:
   virtual ~SessionRunHook();

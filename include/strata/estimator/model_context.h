@@ -117,8 +117,8 @@ class STRATA_API ModelContext {
   /// for hooks.
   void scalar(const std::string& name, const at::Tensor& value);
 
-  /// The penalties of all weights with a regularizer, and what layers of this call have added to the
-  /// loss, on this replica: a scalar to add to the spec's loss; undefined if there is nothing.
+  /// The penalties of all weights with a regularizer, and what layers of this call have added to
+  /// the loss, on this replica: a scalar to add to the spec's loss; undefined if there is nothing.
   at::Tensor regularization_loss() const;
 
   /// For steps: what layers add.

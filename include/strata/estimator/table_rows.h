@@ -41,16 +41,19 @@ struct RegressorSpecOptions {
   data::TfFeature label_default = {};
   std::string weight_column = {};
 };
-/// The same with `label_dimension` numbers as the label. Source: tf.estimator.regressor_parse_example_spec.
+/// The same with `label_dimension` numbers as the label. Source:
+/// tf.estimator.regressor_parse_example_spec.
 STRATA_API ExampleSpec regressor_parse_example_spec(
     const std::vector<feature_column::FeatureColumn>& columns, const std::string& label_key,
     const RegressorSpecOptions& options = {});
 
-/// The features of a parsed batch (ExampleParser::parse_batch). Those of any length become sparse: padded with -1, empty
-/// texts, or 0 for floats. @throws Error kInvalidArgument: a FixedLenSequenceFeature.
+/// The features of a parsed batch (ExampleParser::parse_batch). Those of any length become sparse:
+/// padded with -1, empty texts, or 0 for floats. @throws Error kInvalidArgument: a
+/// FixedLenSequenceFeature.
 STRATA_API Features features_of(const data::ParsedExample& batch, const ExampleSpec& spec);
 
-/// Rows of a table, whose fields have names: to be shuffled, repeated and the like, and then batched for an input_fn:
+/// Rows of a table, whose fields have names: to be shuffled, repeated and the like, and then
+/// batched for an input_fn:
 ///
 ///     TableRows train = csv_rows({"adult.csv"}, columns, {.label_name = "income"});
 ///     train.rows = train.rows.shuffle(1000).repeat();
@@ -72,9 +75,10 @@ struct CsvRowsOptions {
   std::string label_name = {};  ///< Empty: no labels.
   data::CsvOptions csv = {.header = true};
 };
-/// The rows of CSV files. @param fields  One for each (selected) column of the files, in their order.
+/// The rows of CSV files. @param fields  One for each (selected) column of the files, in their
+/// order.
 /// @throws Error as data::csv; kInvalidArgument: a name twice, no field of the label's name.
-/// Source: tf.data.experimental.make_csv_dataset.
+///   Source: tf.data.experimental.make_csv_dataset.
 STRATA_API TableRows csv_rows(std::vector<std::string> files, const std::vector<CsvField>& fields,
                               const CsvRowsOptions& options = {});
 

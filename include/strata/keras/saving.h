@@ -31,7 +31,8 @@ struct LoadModelOptions {
 
 /// Loads a model from a `.keras` file, or a whole-model `.h5` file of older Keras, in the current
 /// scope.
-/// @throws Error kDataLoss: a damaged file; names the part. kResourceExhausted: names the limit that
+/// @throws Error kDataLoss: a damaged file; names the part. kResourceExhausted: names the limit
+///   that
 ///         the file exceeds. Errors of model_from_config and load_weights.
 STRATA_API Model load_model(const std::string& path, const LoadModelOptions& options = {});
 

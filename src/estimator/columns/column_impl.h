@@ -20,8 +20,8 @@ namespace strata::feature_column::detail {
 using estimator::Feature;
 using estimator::Features;
 
-/// The id where a row has no entry. Other negative ids are entries that have no weight of their own; crossed columns
-/// hash them.
+/// The id where a row has no entry. Other negative ids are entries that have no weight of their
+/// own; crossed columns hash them.
 constexpr int64_t kAbsent = std::numeric_limits<int64_t>::min();
 
 /// What a categorical column has of a batch.
@@ -79,7 +79,8 @@ class ColumnImpl : public std::enable_shared_from_this<ColumnImpl> {
   const std::string name_;
 };
 
-/// @throws Error kInvalidArgument: a column that is not of the kind; `where` is the function that was called.
+/// @throws Error kInvalidArgument: a column that is not of the kind; `where` is the function that
+///   was called.
 const CategoricalColumn& categorical(const FeatureColumn& column, const char* where);
 const DenseColumn& dense(const FeatureColumn& column, const char* where);
 

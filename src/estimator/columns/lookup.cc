@@ -50,8 +50,9 @@ at::Tensor look_up(const at::Tensor& table, const Entries& entries, const Lookup
   if (entries.weights.defined() && how.combiner != Combiner::kSum) {
     valid = valid.logical_and(entries.weights > 0);
   }
-  // In place of a missing id another of the batch is taken, with the weight 0: rows that no id chooses have no
-  // gradient, so that optimizers leave them alone. A batch without any id takes row 0.
+  // In place of a missing id another of the batch is taken, with the weight 0: rows that no id
+  // chooses have no gradient, so that optimizers leave them alone. A batch without any id takes row
+  // 0.
   const at::Tensor known = at::where(valid, ids, at::full_like(ids, -1));
   const at::Tensor index = at::where(valid, ids, known.max().clamp_min(0));
   const bool sparse = !graph::records_for_compiler();  // which knows dense tensors alone

@@ -11,7 +11,8 @@
 
 namespace strata::estimator::detail {
 
-/// The losses of rows, before they are reduced, with their weights: equal shapes, or weights that broadcast.
+/// The losses of rows, before they are reduced, with their weights: equal shapes, or weights that
+/// broadcast.
 struct RowLosses {
   at::Tensor losses;
   at::Tensor weights = {};  ///< Undefined: 1 each.

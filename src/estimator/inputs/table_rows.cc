@@ -11,7 +11,8 @@
 namespace strata::estimator {
 namespace {
 
-/// The place of the label among names; unset without one. @throws Error kInvalidArgument: a name twice, no such label.
+/// The place of the label among names; unset without one. @throws Error kInvalidArgument: a name
+/// twice, no such label.
 std::optional<size_t> place_of_label(const std::vector<std::string>& names,
                                      const std::string& label) {
   const std::set<std::string> all(names.begin(), names.end());

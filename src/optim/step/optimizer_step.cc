@@ -394,8 +394,8 @@ void Optimizer::Impl::check_finite() {
   for (Part& part : parts_) part.step.gradients.clear();
 }
 
-/// On GPUs the cards decide, and the host learns it in the next step, when it has enqueued that one's
-/// backward pass. Until then it takes the step for one that has taken place.
+/// On GPUs the cards decide, and the host learns it in the next step, when it has enqueued that
+/// one's backward pass. Until then it takes the step for one that has taken place.
 bool Optimizer::Impl::check_finite_on_gpu() {
   if (accumulates() || options_.use_ema) return false;
   at::Tensor sum;

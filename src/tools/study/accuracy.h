@@ -25,16 +25,16 @@ struct AccuracyResult {
   static AccuracyResult from_json(const Json& json);
 };
 
-/// The learning rate for `replicas` times the batch: in proportion (Goyal et al. 2017), to its square root
-/// (Krizhevsky 2014), or the same.
+/// The learning rate for `replicas` times the batch: in proportion (Goyal et al. 2017), to its
+/// square root (Krizhevsky 2014), or the same.
 double scaled_learning_rate(double rate, RateScaling scaling, int replicas);
 
 /// A configuration that trains with MNIST's images.
 Configuration accuracy_configuration(Configuration configuration);
 
-/// Trains in this process, with the other tasks of its cluster if it has one, and tests. All tasks make
-/// this call; the chief's result counts. The rate rises over the warm-up epochs from the configuration's to
-/// the scaled one, and falls then along half a cosine.
+/// Trains in this process, with the other tasks of its cluster if it has one, and tests. All tasks
+/// make this call; the chief's result counts. The rate rises over the warm-up epochs from the
+/// configuration's to the scaled one, and falls then along half a cosine.
 /// @throws Error  as make_strategy, data::load_mnist and Model::fit.
 AccuracyResult train_for_accuracy(const Configuration& configuration,
                                   const AccuracyOptions& training);

@@ -55,7 +55,8 @@ struct Measurement {
   static Measurement from_json(const Json& json);
 };
 
-/// What processes that train by themselves did together: rates are added. @param each  At least one.
+/// What processes that train by themselves did together: rates are added. @param each  At least
+/// one.
 Measurement added(const std::vector<Measurement>& each);
 
 }  // namespace strata::tools

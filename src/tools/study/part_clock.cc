@@ -22,8 +22,8 @@ void PartClock::add_span(std::string_view name, Time began, Time ended) {
   }
 }
 
-/// A bucket that is added while backward still runs costs nothing by itself: what is behind backward
-/// does.
+/// A bucket that is added while backward still runs costs nothing by itself: what is behind
+/// backward does.
 StepParts PartClock::step_ended(Time now) {
   const MutexLock lock(mutex_);
   const Time backward_end = backward_end_.value_or(forward_end_);

@@ -5,19 +5,20 @@
 
 namespace strata::tools {
 
-/// Measures each configuration in new processes on this machine, as `strata launch` starts them: one
-/// for a strategy within a process, else one a worker and one a parameter server. They run this
+/// Measures each configuration in new processes on this machine, as `strata launch` starts them:
+/// one for a strategy within a process, else one a worker and one a parameter server. They run this
 /// program.
 class ProcessRunner final : public StudyRunner {
  public:
   /// Before this process has other threads. @param program  This one, strata-study.
   explicit ProcessRunner(std::string program) : program_(std::move(program)) {}
 
-  /// @throws Error  kCancelled: stopped by a signal. kUnavailable: a task failed, which has said why.
+  /// @throws Error  kCancelled: stopped by a signal. kUnavailable: a task failed, which has said
+  ///   why.
   Measurement measure(const Configuration& configuration) override;
 
-  /// Runs the tasks, with `words` behind theirs, and returns what each worker wrote as its result, the
-  /// chief's first. @throws as `measure`.
+  /// Runs the tasks, with `words` behind theirs, and returns what each worker wrote as its result,
+  /// the chief's first. @throws as `measure`.
   std::vector<Json> run(const Configuration& configuration, const std::vector<std::string>& words);
 
  private:

@@ -15,8 +15,8 @@ std::shared_ptr<optimizers::Optimizer> make_study_optimizer(const Configuration&
                                                             const schedules::Schedule& rate,
                                                             double momentum);
 
-/// For the model's variables, at the configuration's learning rate, as tf_cnn_benchmarks trains: sgd
-/// has no momentum.
+/// For the model's variables, at the configuration's learning rate, as tf_cnn_benchmarks trains:
+/// sgd has no momentum.
 std::shared_ptr<optimizers::Optimizer> make_study_optimizer(const Configuration& configuration,
                                                             const keras::Model& model);
 

@@ -14,8 +14,8 @@
 namespace strata::tools {
 namespace {
 
-/// A network that learns the same few images by heart has gradients and activations of zero, which CPU
-/// kernels leave out: faster steps than those of a training.
+/// A network that learns the same few images by heart has gradients and activations of zero, which
+/// CPU kernels leave out: faster steps than those of a training.
 constexpr double kRateOfSpeed = 1e-6;
 constexpr double kRateOfAccuracy = 0.01;
 

@@ -15,8 +15,8 @@ namespace strata::tools {
 struct StudyPoint {
   Measurement measurement;
   bool best = true;  ///< of the numbers of servers that were tried for its number of replicas
-  /// The rate in rates of one replica, of the fewest replicas that were measured; efficiency is that by
-  /// replica.
+  /// The rate in rates of one replica, of the fewest replicas that were measured; efficiency is
+  /// that by replica.
   std::optional<double> speedup = {};
   std::optional<double> efficiency = {};
   std::optional<double> synthetic_rate = {};  ///< images/s of the same without real images
@@ -34,7 +34,8 @@ struct StudyPoint {
 /// Whether two points belong to one line of a chart: equal but for replicas and servers.
 bool same_series(const StudyPoint& a, const StudyPoint& b);
 
-/// Sets speedups and efficiencies, each against the best point with the fewest replicas of its series.
+/// Sets speedups and efficiencies, each against the best point with the fewest replicas of its
+/// series.
 void compare(std::vector<StudyPoint>& points);
 
 /// How a configuration is measured; a test has another way than processes.
@@ -44,9 +45,9 @@ class StudyRunner {
   virtual Measurement measure(const Configuration& configuration) = 0;
 };
 
-/// Measures all that the options ask for: of each network and strategy, for each number of replicas,
-/// each number of servers, of which the fastest is the best; beside the best one synthetic images and
-/// the limit, where asked for.
+/// Measures all that the options ask for: of each network and strategy, for each number of
+/// replicas, each number of servers, of which the fastest is the best; beside the best one
+/// synthetic images and the limit, where asked for.
 /// @param done  Gets each point as soon as it is known, with what is known of those before it.
 std::vector<StudyPoint> run_study(const StudyOptions& options, StudyRunner& runner,
                                   const std::function<void(const StudyPoint&)>& done);

@@ -7,7 +7,8 @@
 
 namespace strata::tools {
 
-/// A table for people, a line a point, and below the best of each number of replicas where its time goes.
+/// A table for people, a line a point, and below the best of each number of replicas where its time
+/// goes.
 std::string study_table(const std::vector<StudyPoint>& points);
 
 /// The same as a page with charts: one file, which fetches nothing and runs no script.

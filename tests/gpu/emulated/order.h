@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
-/// What happens before what on the emulated GPUs. Each stream, and the host, has a vector clock: how
-/// much of every other's work is known to be done when its next work begins. Work on a stream begins
-/// after what was enqueued there before, what its stream was told to wait for, and what the host had
-/// waited for when it enqueued it; and nothing else. Every block of memory remembers who wrote and
-/// read its bytes last, so that an access behind which nothing orders another one is an error, at
-/// the first run, whichever of the two would have come first on a card.
+/// What happens before what on the emulated GPUs. Each stream, and the host, has a vector clock:
+/// how much of every other's work is known to be done when its next work begins. Work on a stream
+/// begins after what was enqueued there before, what its stream was told to wait for, and what the
+/// host had waited for when it enqueued it; and nothing else. Every block of memory remembers who
+/// wrote and read its bytes last, so that an access behind which nothing orders another one is an
+/// error, at the first run, whichever of the two would have come first on a card.
 ///
 /// All threads of the host are one timeline: that one thread waits before another enqueues is for
 /// the thread sanitizer to prove.
@@ -64,8 +64,8 @@ void also_writes(const Work& work, const Bytes& bytes);
 
 Event record_event(const c10::Stream& stream);
 void wait_event(const c10::Stream& stream, const Event& event);
-/// How much its stream has to do when the event comes: with nothing, a host that waits for it lets the
-/// card run dry.
+/// How much its stream has to do when the event comes: with nothing, a host that waits for it lets
+/// the card run dry.
 int64_t work_behind(const Event& event);
 /// The host knows that it is done.
 void host_waits_for(const Event& event);
