@@ -49,9 +49,10 @@ simulate::Strategy strategy_of(const std::string& word) {
                                   : simulate::Strategy::kAllReduce;
 }
 
-/// "worker" or "ps", its number from 1 on, network, steps, strategy, Mbit/s, the workers' addresses,
-/// with servers as many of theirs. Workers answer on standard output: links, the rate that they
-/// measured, then seconds a step.
+/// Runs one process of the cluster. `words`: "worker" or "ps", the index of the task from 1 on, the
+/// network, steps, strategy, Mbit/s, the addresses of all workers, and with parameter servers the
+/// addresses of these. A worker prints a line each for the link model, the rate that was measured,
+/// and the seconds of every step.
 int run_task(const std::vector<std::string>& words) {
   tensor::install_cpu_allocator();
   at::set_num_threads(1);

@@ -21,7 +21,8 @@ class BatchInput {
 
   const BatchFields& fields() const { return *fields_; }
   keras::detail::BatchFeed& feed() { return *feed_; }
-  /// A batch to make the model by. @throws Error kInvalidArgument: there is none.
+  /// Returns the first batch, with which the model is built.
+  /// @throws Error kInvalidArgument: the input has no batch.
   data::Example first();
   /// Unset: the input has ended.
   std::optional<DistributedDataset::Element> next();

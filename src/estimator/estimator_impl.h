@@ -21,8 +21,8 @@ class Estimator::Impl {
   Evaluation evaluate(const InputFn& input_fn, const EvaluateOptions& options);
 
   std::optional<std::string> latest_checkpoint() const;
-  /// `path`, or the newest checkpoint; unset: there is none. @throws Error kNotFound: no checkpoint
-  /// at `path`.
+  /// Returns `path` if it is not empty, else the path of the newest checkpoint in model_dir, if any.
+  /// @throws Error kNotFound: no checkpoint at `path`.
   std::optional<std::string> checkpoint_to_read(const std::string& path) const;
   /// Restores a model's variables, or, without a checkpoint, has it start warm.
   void restore(detail::BuiltModel& model, const std::optional<std::string>& checkpoint) const;
@@ -42,6 +42,11 @@ int64_t step_of_checkpoint(const std::string& path);
 /// @throws Error kNotFound, kInvalidArgument: a chosen variable is missing there, or has another
 /// shape.
 void warm_start(BuiltModel& model, const WarmStartSettings& settings, int64_t& global_step);
+
+/// `given`, or the default strategy if it is null.
+inline Strategy& given_or_default(Strategy* given) {
+  return given != nullptr ? *given : static_cast<Strategy&>(default_strategy());
+}
 
 /// The largest of all processes' values; each calls it.
 int64_t agree_on_largest(Strategy& strategy, int64_t value);

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "estimator/estimator_impl.h"
+#include "estimator/reading_session.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/summary/summary_writer.h"
@@ -9,57 +10,21 @@
 namespace strata::estimator {
 namespace {
 
-/// A call of evaluate.
-class EvalSession final : public Session {
- public:
-  EvalSession(const Estimator::Impl& estimator, Strategy& strategy, int64_t global_step)
-      : estimator_(estimator), strategy_(strategy), global_step_(global_step) {}
-
-  int64_t global_step() const override { return global_step_; }
-  const RunConfig& config() const override { return estimator_.options.config; }
-  bool is_chief() const override { return strategy_.is_chief(); }
-  void save() override {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "[estimator] Session::save: evaluate saves no checkpoints; use the hook in train");
-  }
-  summary::SummaryWriter* writer() override { return nullptr; }
-  double loss_over_workers() override {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "[estimator] Session::loss_over_workers: evaluate has a loss at its end alone");
-  }
-
- private:
-  const Estimator::Impl& estimator_;
-  Strategy& strategy_;
-  const int64_t global_step_;
-};
-
-/// Steps of evaluate and predict have results for the call alone.
-class NoResults final : public StepResults {
- public:
-  double loss() const override {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "[estimator] StepResults::loss: evaluate has a loss at its end alone");
-  }
-  bool is_ready() const override { return false; }
-  std::optional<double> scalar(const std::string& /*name*/) const override { return std::nullopt; }
-  std::vector<std::string> scalar_names() const override { return {}; }
-};
+constexpr ReadingSession::Call kEvaluate = {"evaluate", "has a loss at its end alone"};
 
 }  // namespace
 
 Evaluation Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOptions& how) {
   STRATA_CHECK(how.steps.value_or(1) > 0, kInvalidArgument, "[estimator] evaluate: got steps ",
                *how.steps, "; expected steps > 0, or none for all of the input");
-  Strategy* given = options.config.options().eval_distribute;
-  Strategy& strategy = given != nullptr ? *given : static_cast<Strategy&>(default_strategy());
+  Strategy& strategy = detail::given_or_default(options.config.options().eval_distribute);
   const auto checkpoint = checkpoint_to_read(how.checkpoint_path);
   const int64_t global_step = checkpoint ? detail::step_of_checkpoint(*checkpoint) : 0;
   return detail::with_other_processes(strategy, [&] {
     detail::BatchInput input(strategy, input_fn);
     detail::BuiltModel model(model_fn, strategy, options.config, options.params, Mode::kEval,
                              global_step, input.fields(), input.first());
-    EvalSession session(*this, strategy, global_step);
+    ReadingSession session(kEvaluate, options.config, global_step, strategy.is_chief());
     Hooks hooks = how.hooks;
     const Hooks& of_model = model.spec().evaluation_hooks;
     hooks.insert(hooks.end(), of_model.begin(), of_model.end());
@@ -69,7 +34,7 @@ Evaluation Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
     tell(&SessionRunHook::begin);
     restore(model, checkpoint);
     tell(&SessionRunHook::after_create_session);
-    const NoResults results;
+    const ReadingResults results(kEvaluate);
     for (int64_t step = 0; !session.stop_requested() && (!how.steps || step < *how.steps); ++step) {
       tell(&SessionRunHook::before_run);
       const auto parts = input.next();

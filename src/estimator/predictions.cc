@@ -4,43 +4,13 @@
 
 #include "core/join.h"
 #include "estimator/estimator_impl.h"
+#include "estimator/reading_session.h"
 #include "strata/core/error.h"
 
 namespace strata::estimator {
 namespace {
 
-class PredictSession final : public Session {
- public:
-  PredictSession(const RunConfig& config, int64_t global_step)
-      : config_(config), global_step_(global_step) {}
-  int64_t global_step() const override { return global_step_; }
-  const RunConfig& config() const override { return config_; }
-  bool is_chief() const override { return true; }
-  void save() override {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "[estimator] Session::save: predict saves no checkpoints; use the hook in train");
-  }
-  summary::SummaryWriter* writer() override { return nullptr; }
-  double loss_over_workers() override {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "[estimator] Session::loss_over_workers: predict has no loss");
-  }
-
- private:
-  const RunConfig& config_;
-  const int64_t global_step_;
-};
-
-class PredictResults final : public StepResults {
- public:
-  double loss() const override {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "[estimator] StepResults::loss: predict has no loss");
-  }
-  bool is_ready() const override { return false; }
-  std::optional<double> scalar(const std::string& /*name*/) const override { return std::nullopt; }
-  std::vector<std::string> scalar_names() const override { return {}; }
-};
+constexpr ReadingSession::Call kPredict = {"predict", "has no loss"};
 
 /// Row `row` of each prediction, without the dimension of rows; a text keeps `[1, width]`.
 Features row_of(const Features& batch, int64_t row) {
@@ -100,7 +70,7 @@ class Predictions::Impl {
                  "[estimator] predict: expected at least one of the predictions (",
                  join(known, [](const auto& each) { return each.first; }), "), got predict_keys ",
                  join(options_.predict_keys));
-    session_.emplace(config, global_step);
+    session_.emplace(kPredict, config, global_step, /*is_chief=*/true);
     hooks_ = options_.hooks;
     const Hooks& of_model = model_->spec().prediction_hooks;
     hooks_.insert(hooks_.end(), of_model.begin(), of_model.end());
@@ -114,7 +84,7 @@ class Predictions::Impl {
       tell(&SessionRunHook::before_run);
       if (const auto parts = input_->next()) {
         Features batch = to_features(model_->run(*parts).get(0));
-        const PredictResults results;
+        const ReadingResults results(kPredict);
         tell(&SessionRunHook::after_run, static_cast<const StepResults&>(results));
         return batch;
       }
@@ -154,7 +124,7 @@ class Predictions::Impl {
   const PredictOptions options_;
   std::optional<detail::BatchInput> input_;
   std::optional<detail::BuiltModel> model_;
-  std::optional<PredictSession> session_;
+  std::optional<ReadingSession> session_;
   Hooks hooks_;
   Features batch_;
   int64_t row_ = 0;

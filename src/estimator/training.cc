@@ -122,7 +122,8 @@ class TrainResults final : public StepResults {
 /// A call of train.
 class TrainSession final : public Session {
  public:
-  TrainSession(Estimator::Impl& estimator, const InputFn& input_fn, const TrainOptions& options);
+  TrainSession(Estimator::Impl& estimator, Strategy& strategy, const InputFn& input_fn,
+               const TrainOptions& options);
   void run();
 
   int64_t global_step() const override { return global_step_; }
@@ -152,13 +153,11 @@ class TrainSession final : public Session {
   bool has_saved_ = false;
 };
 
-TrainSession::TrainSession(Estimator::Impl& estimator, const InputFn& input_fn,
+TrainSession::TrainSession(Estimator::Impl& estimator, Strategy& strategy, const InputFn& input_fn,
                            const TrainOptions& options)
     : estimator_(estimator),
       options_(options),
-      strategy_(estimator.options.config.options().train_distribute != nullptr
-                    ? *estimator.options.config.options().train_distribute
-                    : static_cast<Strategy&>(default_strategy())),
+      strategy_(strategy),
       input_(strategy_, input_fn),
       place_(std::make_shared<InputPlace>(input_.feed())) {
   const auto checkpoint = estimator_.latest_checkpoint();
@@ -349,10 +348,9 @@ void Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& train_o
     const auto checkpoint = latest_checkpoint();
     if (checkpoint && detail::step_of_checkpoint(*checkpoint) >= *train_options.max_steps) return;
   }
-  Strategy* given = options.config.options().train_distribute;
-  Strategy& strategy = given != nullptr ? *given : static_cast<Strategy&>(default_strategy());
-  detail::with_other_processes(strategy,
-                               [&] { TrainSession(*this, input_fn, train_options).run(); });
+  Strategy& strategy = detail::given_or_default(options.config.options().train_distribute);
+  detail::with_other_processes(
+      strategy, [&] { TrainSession(*this, strategy, input_fn, train_options).run(); });
 }
 
 }  // namespace strata::estimator

@@ -17,8 +17,8 @@ class ProcessRunner final : public StudyRunner {
   ///   why.
   Measurement measure(const Configuration& configuration) override;
 
-  /// Runs the tasks, with `words` behind theirs, and returns what each worker wrote as its result,
-  /// the chief's first. @throws as `measure`.
+  /// Starts a process for each task, with `words` appended to its command line, and returns the
+  /// result that each worker wrote; the first is the chief's. @throws as `measure`.
   std::vector<Json> run(const Configuration& configuration, const std::vector<std::string>& words);
 
  private:
