@@ -65,7 +65,7 @@ endfunction()
 # strata_test(NAME core SOURCES error_test.cc ... DEPENDS strata::core ... [LABELS unit] [TIMEOUT 120] [HEAVY])
 # Makes one GoogleTest executable, strata_<name>_test; CTest runs each test suite in it as one test, <name>.<Suite>:
 # fewer processes than one a test, since each start loads libtorch. HEAVY: the sources include <torch/torch.h>
-# and share a precompiled one. Tests may include src/ ("data/shuffle.h") and tests/ ("support/...").
+# and share a precompiled one. strata_<label>_tests builds all tests of a label. Tests may include src/ ("data/shuffle.h") and tests/ ("support/...").
 function(strata_test)
   if(NOT STRATA_TESTS)
     return()
@@ -82,6 +82,12 @@ function(strata_test)
   endif()
   set(target strata_${arg_NAME}_test)
   add_executable(${target} ${arg_SOURCES})
+  foreach(label IN LISTS arg_LABELS)
+    if(NOT TARGET strata_${label}_tests)
+      add_custom_target(strata_${label}_tests)
+    endif()
+    add_dependencies(strata_${label}_tests ${target})
+  endforeach()
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} strata_test_main)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   target_compile_options(${target} PRIVATE ${STRATA_TEST_OPTIONS})

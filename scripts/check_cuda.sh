@@ -32,12 +32,12 @@ says() { grep -Eq -- "$1" "$log" || fail "its output lacks '$1'"; }
 scripts/bootstrap.sh cuda
 cmake --preset cuda >"$log" 2>&1 || fail "cmake --preset cuda"
 say "$(sed -n 's/^-- strata: //p' "$log"), with its CUDA part"
-targets=(strata_command strata_devices strata_example_01_mnist_mirrored strata_gpu_test strata_gpu_keras_test)
+targets=(strata_command strata_devices strata_example_01_mnist_mirrored strata_gpu_tests)
 say "building ${targets[*]}"
 cmake --build "$build" -j "$jobs" --target "${targets[@]}"
 
 # Linked, and found by the loader without any variable: so each program sees GPUs where there are some.
-for program in strata-devices examples/01_mnist_mirrored strata_gpu_test strata_gpu_keras_test; do
+for program in strata-devices examples/01_mnist_mirrored strata_gpu_test strata_gpu_keras_test strata_gpu_graphs_test; do
   run 60 ldd "$build/$program"
   ! grep 'not found' "$log" || fail "$program lacks libraries"
   says 'libtorch_cuda\.so'
