@@ -65,7 +65,8 @@ endfunction()
 # strata_test(NAME core SOURCES error_test.cc ... DEPENDS strata::core ... [LABELS unit] [TIMEOUT 120] [HEAVY])
 # Makes one GoogleTest executable, strata_<name>_test; CTest runs each test suite in it as one test, <name>.<Suite>:
 # fewer processes than one a test, since each start loads libtorch. HEAVY: the sources include <torch/torch.h>
-# and share a precompiled one. strata_<label>_tests builds all tests of a label. Tests may include src/ ("data/shuffle.h") and tests/ ("support/...").
+# and share a precompiled one. Tests may include src/ ("data/shuffle.h") and tests/ ("support/..."). strata_<label>_tests is
+# the target of all tests with a label.
 function(strata_test)
   if(NOT STRATA_TESTS)
     return()

@@ -3,7 +3,7 @@
 
 #include "strata/core/error.h"
 #include "tools/commands.h"
-#include "tools/installed_files.h"
+#include "tools/find_companion.h"
 
 namespace strata::tools {
 namespace {

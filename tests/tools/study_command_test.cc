@@ -2,6 +2,7 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -283,6 +284,60 @@ TEST_F(StudyCommandTest, ResultsAreShownAgain) {
   EXPECT_EQ(first, text_of(path("results.jsonl")).substr(0, first.size()));
   EXPECT_GT(results().at(1).at("efficiency").as_double(), 0);
   EXPECT_EQ(run({"study", "--from", path("both.html")}).status, 1);
+}
+
+/// In place of Python: it is started as a task for each worker, with the script and its options.
+TEST_F(StudyCommandTest, TensorFlowIsStartedBeside) {
+  std::ofstream(path("python")) << R"(#!/bin/sh
+echo "$TF_CONFIG $*" >> $D/calls
+while [ $# -gt 1 ]; do [ "$1" = --result ] && result=$2; shift; done
+case $TF_CONFIG in *'"index":1'*) index=1;; *) index=0;; esac
+echo '{"images_per_second": 0.5, "version": "2.21.0"}' > "${result%\%d.json}$index.json"
+)";
+  std::filesystem::permissions(path("python"), std::filesystem::perms::owner_all);
+  const Words words = {"study",
+                       "--network",
+                       "mobilenet_v2",
+                       "--image-size",
+                       "32",
+                       "--classes",
+                       "4",
+                       "--batch",
+                       "2",
+                       "--warmup",
+                       "1",
+                       "--steps",
+                       "1",
+                       "--repeat",
+                       "1",
+                       "--replicas",
+                       "2",
+                       "--strategy",
+                       "multi_worker",
+                       "--device",
+                       "cpu",
+                       "--tensorflow",
+                       path("python"),
+                       "--json",
+                       path("results.jsonl")};
+  const Result result = run(words);
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  ASSERT_EQ(results().size(), 1U);
+  const Json beside = results()[0].at("tensorflow");
+  EXPECT_EQ(beside.at("version").as_string(), "2.21.0");
+  EXPECT_GT(beside.at("quotient").at("median").as_double(), 0);
+  const std::string calls = text_of(path("calls"));
+  EXPECT_EQ(std::ranges::count(calls, '\n'), 2) << calls;
+  EXPECT_TRUE(contains(calls,
+                       "study_in_tensorflow.py --network mobilenet_v2 --strategy "
+                       "multi_worker --replicas 2 --batch 2 --image-size 32 --classes 4"))
+      << calls;
+  EXPECT_TRUE(contains(calls, R"("worker":["127.0.0.1:)")) << calls;
+
+  std::ofstream(path("python")) << "#!/bin/sh\nexit 3\n";
+  const Result failed = run(words);
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_TRUE(contains(failed.err, "exit code 3 of TensorFlow: mobilenet_v2")) << failed.err;
 }
 
 TEST_F(StudyCommandTest, AccuracyByReplicas) {

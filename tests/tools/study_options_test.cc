@@ -187,6 +187,15 @@ TEST(StudyOptionsTest, ErrorsSayWhatWasExpected) {
          "--optimizer lamb with parameter servers, which update parts of variables; expected sgd");
   expect({"--accuracy", "--replicas", "2", "--limit"},
          "--limit with --accuracy, which measures no speed; expected one of them");
+  expect(with({"--tensorflow", "python3"}),
+         "--tensorflow, which has nothing to do: tf_keras.applications has no trivial; expected "
+         "resnet50, inception3, vgg16 or mobilenet_v2 by mirrored, multi_worker or one_device");
+  expect({"--network", "vgg16", "--ps", "2", "--tensorflow", "python3"},
+         "--tensorflow, which has nothing to do: its parameter servers do not add the gradients of "
+         "all workers; expected resnet50, inception3, vgg16 or mobilenet_v2 by mirrored, "
+         "multi_worker or one_device");
+  expect({"--accuracy", "--tensorflow", "python3"},
+         "--tensorflow with --accuracy, which measures no speed; expected one of them");
   expect(with({"--from", "a.jsonl"}),
          "--from with --network or --sweep; expected results or what to measure");
 }

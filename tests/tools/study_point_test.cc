@@ -61,6 +61,14 @@ class GivenRates final : public StudyRunner {
     return measured(c, {rates.at(next_[key]++ % rates.size())});  // one after the other
   }
 
+  TensorflowRate measure_in_tensorflow(const Configuration& c) override {
+    const std::string key = str_cat("TensorFlow ", word_of(c.strategy), " ", c.replicas);
+    asked.push_back(key);
+    EXPECT_EQ(c.repeat, 1);
+    const std::vector<double>& rates = rates_.at(key);
+    return {.images_per_second = rates.at(next_[key]++ % rates.size()), .version = "2.21.0"};
+  }
+
   std::vector<std::string> asked;
 
  private:
@@ -149,6 +157,25 @@ TEST(StudyPointTest, TheLimitIsMeasuredInTurns) {
   EXPECT_DOUBLE_EQ(points[0].vs_limit->high, 1.8);
 }
 
+TEST(StudyPointTest, TensorFlowIsMeasuredInTurnsWhereItCanDoTheSame) {
+  GivenRates rates({{"mirrored 1 0", {30, 60}},
+                    {"TensorFlow mirrored 1", {20, 30}},
+                    {"parameter_server 1 1", {10}}});
+  StudyOptions options =
+      read_study_options({"--network", "resnet50", "--sweep", "strategy=mirrored,parameter_server",
+                          "--tensorflow", "python3"});
+  options.base.repeat = 2;
+  const auto points = run(options, rates);
+  EXPECT_EQ(rates.asked, (std::vector<std::string>{
+                             "mirrored 1 0", "mirrored 1 0", "TensorFlow mirrored 1",
+                             "mirrored 1 0", "TensorFlow mirrored 1", "parameter_server 1 1"}));
+  EXPECT_EQ(points[0].tensorflow->version, "2.21.0");
+  EXPECT_DOUBLE_EQ(points[0].tensorflow->images_per_second, 25);
+  EXPECT_DOUBLE_EQ(points[0].tensorflow->quotient.median, 1.75);
+  EXPECT_DOUBLE_EQ(points[0].tensorflow->quotient.low, 1.5);
+  EXPECT_FALSE(points[1].tensorflow);
+}
+
 TEST(StudyPointTest, JsonHasEverythingAndIsReadAgain) {
   StudyPoint point{.measurement =
                        measured(with(StudyStrategy::kParameterServer, 2, 2), {80, 100, 90})};
@@ -156,6 +183,9 @@ TEST(StudyPointTest, JsonHasEverythingAndIsReadAgain) {
   point.efficiency = 0.75;
   point.synthetic_rate = 120;
   point.vs_limit = Spread{.median = 0.9, .low = 0.8, .high = 0.95};
+  point.tensorflow = BesideTensorflow{.version = "2.21.0",
+                                      .images_per_second = 60,
+                                      .quotient = {.median = 1.5, .low = 1.4, .high = 1.6}};
   const Json json = Json::parse(point.to_json().dump());
   for (const char* name : {"network",
                            "strategy",
@@ -193,7 +223,8 @@ TEST(StudyPointTest, JsonHasEverythingAndIsReadAgain) {
                            "efficiency",
                            "synthetic_images_per_second",
                            "input_loss",
-                           "vs_limit"}) {
+                           "vs_limit",
+                           "tensorflow"}) {
     EXPECT_NE(json.find(name), nullptr) << name;
   }
   EXPECT_DOUBLE_EQ(json.at("images_per_second").as_double(), 90);
@@ -286,6 +317,9 @@ std::vector<StudyPoint> some_points() {
   auto points = run(options, rates);
   points[1].vs_limit = Spread{.median = 0.93, .low = 0.9, .high = 0.95};
   points[1].synthetic_rate = 200;
+  points[1].tensorflow = BesideTensorflow{.version = "2.21.0",
+                                          .images_per_second = 60,
+                                          .quotient = {.median = 2.5, .low = 2.4, .high = 2.6}};
   return points;
 }
 
@@ -303,6 +337,8 @@ TEST(StudyReportTest, TheTableHasEveryNumber) {
   EXPECT_TRUE(contains(table, "1.00 to 2.00 MB a server"));
   EXPECT_TRUE(contains(table, "synthetic 200.00 images/s: real images cost 25.0 %"));
   EXPECT_TRUE(contains(table, "0.930 of two processes that share nothing (0.900 to 0.950)"));
+  EXPECT_TRUE(
+      contains(table, "2.50 of TensorFlow 2.21.0 (2.40 to 2.60), which trains 60.00 images/s\n"));
 }
 
 TEST(StudyReportTest, ThePageHasChartsAndFetchesNothing) {
@@ -312,7 +348,7 @@ TEST(StudyReportTest, ThePageHasChartsAndFetchesNothing) {
   EXPECT_TRUE(contains(page, "Time of a step by part"));
   EXPECT_TRUE(contains(page, "Images/s by parameter servers"));
   EXPECT_TRUE(contains(page, "<td>150.00 to 150.00</td><td>1.50</td><td>75.0 %</td>")) << page;
-  EXPECT_TRUE(contains(page, "<td>25.0 %</td><td>0.930</td>"));
+  EXPECT_TRUE(contains(page, "<td>25.0 %</td><td>0.930</td><td>2.50</td>"));
   EXPECT_TRUE(
       contains(page, "<td>2.00</td><td>1.50</td>"));  // MB of the fullest and the mean server
   EXPECT_FALSE(contains(page, "<script"));

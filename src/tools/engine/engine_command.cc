@@ -13,7 +13,7 @@
 #include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/engine/engine.h"
-#include "tools/installed_files.h"
+#include "tools/data_file.h"
 
 namespace strata::tools {
 

@@ -14,7 +14,7 @@
 #include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
-#include "tools/installed_files.h"
+#include "tools/find_companion.h"
 
 namespace strata::tools {
 namespace {

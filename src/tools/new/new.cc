@@ -12,7 +12,7 @@
 #include "strata/core/str_cat.h"
 #include "tools/command_line.h"
 #include "tools/commands.h"
-#include "tools/installed_files.h"
+#include "tools/data_file.h"
 
 namespace strata::tools {
 

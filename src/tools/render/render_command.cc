@@ -11,7 +11,7 @@
 #include "strata/core/file_system.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
-#include "tools/installed_files.h"
+#include "tools/data_file.h"
 #include "tools/render/render.h"
 
 namespace strata::tools {

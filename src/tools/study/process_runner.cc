@@ -9,8 +9,10 @@
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/runtime/devices.h"
+#include "tools/data_file.h"
 #include "tools/launch/run_cluster.h"
 #include "tools/study/task_result.h"
+#include "tools/study/tensorflow_peer.h"
 
 namespace strata::tools {
 namespace {
@@ -39,6 +41,21 @@ class ResultsFolder {
 
 constexpr int kFirstSignal = 128;
 
+/// Starts the tasks, each with the command, and waits for their end.
+void run_tasks(LaunchOptions options, const Configuration& configuration, const std::string& what,
+               const OrphanReaper& guard) {
+  options.workers = configuration.workers();
+  options.ps = configuration.servers;
+  // Replicas on CPUs must not find GPUs, and several on one GPU are what was asked for.
+  if (configuration.device == "cpu") options.environment["CUDA_VISIBLE_DEVICES"] = "";
+  std::cout << "# " << what << std::endl;
+  const int status = run_cluster(options, guard);
+  STRATA_CHECK(status <= kFirstSignal, kCancelled, "[strata study] got signal ",
+               status - kFirstSignal, " while ", what, " was measured");
+  STRATA_CHECK(status == 0, kUnavailable, "[strata study] got exit code ", status, " of ", what,
+               "; the lines above say why");
+}
+
 }  // namespace
 
 std::vector<Json> ProcessRunner::run(const Configuration& configuration,
@@ -49,21 +66,27 @@ std::vector<Json> ProcessRunner::run(const Configuration& configuration,
   options.command.insert(options.command.begin(), program_);
   options.command.insert(options.command.end(), words.begin(), words.end());
   options.command.insert(options.command.end(), {"--results", results.path()});
-  options.workers = configuration.workers();
-  options.ps = configuration.servers;
-  // Replicas on CPUs must not find GPUs, and several on one GPU are what was asked for.
-  if (configuration.device == "cpu") options.environment["CUDA_VISIBLE_DEVICES"] = "";
-  std::cout << "# " << configuration.describe() << std::endl;
-  const int status = run_cluster(options, guard_);
-  STRATA_CHECK(status <= kFirstSignal, kCancelled, "[strata study] got signal ",
-               status - kFirstSignal, " while ", configuration.describe(), " was measured");
-  STRATA_CHECK(status == 0, kUnavailable, "[strata study] got exit code ", status, " of ",
-               configuration.describe(), "; the lines above say why");
+  run_tasks(std::move(options), configuration, configuration.describe(), guard_);
   std::vector<Json> found;
-  for (int worker = 0; worker < options.workers; ++worker) {
+  for (int worker = 0; worker < configuration.workers(); ++worker) {
     found.push_back(Json::parse(read_file(task_result_path(results.path(), worker))));
   }
   return found;
+}
+
+TensorflowRate ProcessRunner::measure_in_tensorflow(const Configuration& configuration) {
+  const ResultsFolder results;
+  LaunchOptions options;
+  options.command = {tensorflow_, data_file("study_in_tensorflow.py").string()};
+  const std::vector<std::string> words = tensorflow_words(configuration);
+  options.command.insert(options.command.end(), words.begin(), words.end());
+  options.command.insert(options.command.end(), {"--result", results.path() + "/%d.json"});
+  options.environment = {{"TF_CPP_MIN_LOG_LEVEL", "3"}};
+  options.secret = false;
+  run_tasks(std::move(options), configuration, "TensorFlow: " + configuration.describe(), guard_);
+  const Json found = Json::parse(read_file(results.path() + "/0.json"));
+  return {.images_per_second = found.at("images_per_second").as_double(),
+          .version = found.at("version").as_string()};
 }
 
 Measurement ProcessRunner::measure(const Configuration& configuration) {

@@ -11,11 +11,15 @@ namespace strata::tools {
 class ProcessRunner final : public StudyRunner {
  public:
   /// Before this process has other threads. @param program  This one, strata-study.
-  explicit ProcessRunner(std::string program) : program_(std::move(program)) {}
+  /// @param tensorflow  A Python that has it; empty: `measure_in_tensorflow` is not called.
+  explicit ProcessRunner(std::string program, std::string tensorflow = {})
+      : program_(std::move(program)), tensorflow_(std::move(tensorflow)) {}
 
   /// @throws Error  kCancelled: stopped by a signal. kUnavailable: a task failed, which has said
   ///   why.
   Measurement measure(const Configuration& configuration) override;
+  /// @throws as `measure`.
+  TensorflowRate measure_in_tensorflow(const Configuration& configuration) override;
 
   /// Starts a process for each task, with `words` appended to its command line, and returns the
   /// result that each worker wrote; the first is the chief's. @throws as `measure`.
@@ -23,6 +27,7 @@ class ProcessRunner final : public StudyRunner {
 
  private:
   std::string program_;
+  std::string tensorflow_;
   OrphanReaper guard_;
 };
 

@@ -133,7 +133,8 @@ void train_each(const StudyOptions& options, ProcessRunner& runner) {
 
 int run_here(StudyOptions options) {
   // Before there are other threads.
-  ProcessRunner runner(std::filesystem::read_symlink("/proc/self/exe").string());
+  ProcessRunner runner(std::filesystem::read_symlink("/proc/self/exe").string(),
+                       options.tensorflow);
   settle_devices(options);
   if (options.strategies.empty()) options.strategies = {StudyStrategy::kMirrored};
   if (options.accuracy) {

@@ -10,6 +10,7 @@
 #include "strata/core/error.h"
 #include "tools/command_line.h"
 #include "tools/study/study_networks.h"
+#include "tools/study/tensorflow_peer.h"
 
 namespace strata::tools {
 namespace {
@@ -235,6 +236,24 @@ void check_accuracy(const StudyOptions& options) {
                "of them");
 }
 
+void check_tensorflow(const StudyOptions& options) {
+  if (options.tensorflow.empty()) return;
+  STRATA_CHECK(!options.accuracy, kInvalidArgument,
+               "[strata study] got --tensorflow with --accuracy, which measures no speed; expected "
+               "one of them");
+  StudyOptions settled = options;
+  if (settled.strategies.empty()) settled.strategies = {StudyStrategy::kMirrored};
+  std::string reason;
+  for (const Configuration& configuration : all_configurations(settled)) {
+    reason = why_not_in_tensorflow(configuration);
+    if (reason.empty()) return;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("[strata study] got --tensorflow, which has nothing to do: ", reason,
+                      "; expected resnet50, inception3, vgg16 or mobilenet_v2 by mirrored, "
+                      "multi_worker or one_device"));
+}
+
 }  // namespace
 
 std::string_view word_of(RateScaling scaling) {
@@ -309,6 +328,9 @@ StudyOptions read_study_options(const std::vector<std::string>& words) {
               base.display_every, 0);
   line.flag("--limit", "beside 2 replicas: two processes that share nothing, in turns",
             options.limit);
+  line.text("--tensorflow", "PYTHON",
+            "beside: the same in TensorFlow (that Python's), in turns, where it\ncan do the same",
+            options.tensorflow);
   line.flag("--accuracy", "trains resnet20 on MNIST at each number of replicas, and tests it",
             options.accuracy);
   line.number("--epochs", "N", "--accuracy: passes over the images (default: 1)",
@@ -380,6 +402,7 @@ StudyOptions read_study_options(const std::vector<std::string>& words) {
       kInvalidArgument,
       "[strata study] got --limit without 2 replicas, which it is measured beside; expected "
       "--replicas 2, or a sweep with 2");
+  check_tensorflow(options);
   return options;
 }
 

@@ -28,7 +28,8 @@ struct StudyOptions {
   std::vector<int> servers;   ///< tried for each number of replicas; empty: 1
   bool has_replicas = false;  ///< they were given
   bool limit = false;
-  bool compare_input = true;  ///< real images: measures synthetic ones, too
+  std::string tensorflow = {};  ///< a Python that has it: it is measured, too; empty: it is not
+  bool compare_input = true;    ///< real images: measures synthetic ones, too
   bool accuracy = false;
   AccuracyOptions training = {};
   std::string json = {};               ///< a file to write

@@ -165,7 +165,7 @@ std::string table_of(const std::vector<StudyPoint>& chart) {
       "<table>\n<tr><th>strategy</th><th>replicas</th><th>servers</th><th>images/s</th>"
       "<th>least to most</th><th>speedup</th><th>efficiency</th><th>step, ms</th><th>input, ms</th>"
       "<th>fullest server, MB</th><th>mean server, MB</th><th>input loss</th><th>of the limit</th>"
-      "</tr>\n";
+      "<th>of TensorFlow</th></tr>\n";
   const auto cell = [](const std::string& value) { return "<td>" + value + "</td>"; };
   for (const StudyPoint& point : chart) {
     const Measurement& m = point.measurement;
@@ -188,7 +188,8 @@ std::string table_of(const std::vector<StudyPoint>& chart) {
     }
     text += cell(fullest) + cell(mean);
     text += cell(point.synthetic_rate ? percent(*point.input_loss()) : "");
-    text += cell(point.vs_limit ? fixed(point.vs_limit->median, 3) : "") + "</tr>\n";
+    text += cell(point.vs_limit ? fixed(point.vs_limit->median, 3) : "");
+    text += cell(point.tensorflow ? fixed(point.tensorflow->quotient.median, 2) : "") + "</tr>\n";
   }
   return text + "</table>\n";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "strata/core/error.h"
+#include "tools/study/tensorflow_peer.h"
 
 namespace strata::tools {
 namespace {
@@ -15,19 +16,53 @@ std::optional<double> number_at(const Json& json, const char* name) {
   return value.as_double();
 }
 
-/// Images/s of the pair in turns: a machine that slows down slows both.
-Spread measure_limit(const Configuration& configuration, StudyRunner& runner) {
-  Configuration together = configuration;
-  together.repeat = 1;
-  Configuration apart = together;
-  apart.strategy = StudyStrategy::kIndependent;
-  apart.servers = 0;
+/// Ours over the other's rate, in turns: a machine that slows down slows both.
+/// @param other  Gets a configuration that is timed once.
+Spread quotients_in_turns(const Configuration& configuration, StudyRunner& runner,
+                          const std::function<double(const Configuration&)>& other) {
+  Configuration once = configuration;
+  once.repeat = 1;
   std::vector<double> quotients;
   for (int round = 0; round < configuration.repeat; ++round) {
-    const double rate = runner.measure(together).rate();
-    quotients.push_back(rate / runner.measure(apart).rate());
+    const double rate = runner.measure(once).rate();
+    quotients.push_back(rate / other(once));
   }
   return spread_of(quotients);
+}
+
+Spread measure_limit(const Configuration& configuration, StudyRunner& runner) {
+  return quotients_in_turns(configuration, runner, [&](Configuration apart) {
+    apart.strategy = StudyStrategy::kIndependent;
+    apart.servers = 0;
+    return runner.measure(apart).rate();
+  });
+}
+
+BesideTensorflow measure_beside_tensorflow(const Configuration& configuration,
+                                           StudyRunner& runner) {
+  BesideTensorflow beside;
+  std::vector<double> rates;
+  beside.quotient = quotients_in_turns(configuration, runner, [&](const Configuration& once) {
+    const TensorflowRate found = runner.measure_in_tensorflow(once);
+    beside.version = found.version;
+    rates.push_back(found.images_per_second);
+    return found.images_per_second;
+  });
+  beside.images_per_second = spread_of(rates).median;
+  return beside;
+}
+
+Json json_of(const Spread& spread) {
+  return Json::object()
+      .set("median", spread.median)
+      .set("low", spread.low)
+      .set("high", spread.high);
+}
+
+Spread spread_from(const Json& json) {
+  return {.median = json.at("median").as_double(),
+          .low = json.at("low").as_double(),
+          .high = json.at("high").as_double()};
 }
 
 }  // namespace
@@ -43,12 +78,15 @@ Json StudyPoint::to_json() const {
   json.set("efficiency", number_or_null(efficiency));
   json.set("synthetic_images_per_second", number_or_null(synthetic_rate));
   json.set("input_loss", number_or_null(input_loss()));
-  Json limit;
-  if (vs_limit) {
-    limit = Json::object();
-    limit.set("median", vs_limit->median).set("low", vs_limit->low).set("high", vs_limit->high);
+  json.set("vs_limit", vs_limit ? json_of(*vs_limit) : Json());
+  Json beside;
+  if (tensorflow) {
+    beside = Json::object();
+    beside.set("version", tensorflow->version);
+    beside.set("images_per_second", tensorflow->images_per_second);
+    beside.set("quotient", json_of(tensorflow->quotient));
   }
-  json.set("vs_limit", std::move(limit));
+  json.set("tensorflow", std::move(beside));
   return json;
 }
 
@@ -57,9 +95,13 @@ StudyPoint StudyPoint::from_json(const Json& json) {
   point.best = json.at("best").as_bool();
   point.synthetic_rate = number_at(json, "synthetic_images_per_second");
   if (const Json& limit = json.at("vs_limit"); !limit.is_null()) {
-    point.vs_limit = Spread{.median = limit.at("median").as_double(),
-                            .low = limit.at("low").as_double(),
-                            .high = limit.at("high").as_double()};
+    point.vs_limit = spread_from(limit);
+  }
+  if (const Json& beside = json.at("tensorflow"); !beside.is_null()) {
+    point.tensorflow =
+        BesideTensorflow{.version = beside.at("version").as_string(),
+                         .images_per_second = beside.at("images_per_second").as_double(),
+                         .quotient = spread_from(beside.at("quotient"))};
   }
   point.speedup = number_at(json, "speedup");
   point.efficiency = number_at(json, "efficiency");
@@ -123,6 +165,9 @@ std::vector<StudyPoint> run_study(const StudyOptions& options, StudyRunner& runn
     if (options.limit && configuration.replicas == 2 &&
         configuration.strategy != StudyStrategy::kIndependent) {
       best.vs_limit = measure_limit(configuration, runner);
+    }
+    if (!options.tensorflow.empty() && why_not_in_tensorflow(configuration).empty()) {
+      best.tensorflow = measure_beside_tensorflow(configuration, runner);
     }
     compare(points);
     for (size_t i = begin; i < points.size(); ++i) done(points[i]);

@@ -70,6 +70,13 @@ std::string study_table(const std::vector<StudyPoint>& points) {
                   " of two processes that share nothing (", printed("%.3f", point.vs_limit->low),
                   " to ", printed("%.3f", point.vs_limit->high), ")\n");
     }
+    if (point.tensorflow) {
+      const BesideTensorflow& beside = *point.tensorflow;
+      text += str_cat("           ", printed("%.2f", beside.quotient.median), " of TensorFlow ",
+                      beside.version, " (", printed("%.2f", beside.quotient.low), " to ",
+                      printed("%.2f", beside.quotient.high), "), which trains ",
+                      printed("%.2f", beside.images_per_second), " images/s\n");
+    }
   }
   return text;
 }

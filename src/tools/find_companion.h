@@ -5,11 +5,6 @@
 
 namespace strata::tools {
 
-// Where the command's own files are: beside the program in a build folder, else under its prefix.
-
-/// A data file: share/strata/`name`. @throws Error kNotFound: names the places looked at.
-std::filesystem::path data_file(const std::string& name);
-
 /// A program that the command starts: beside it, or in libexec/strata. The command itself does not
 /// link libtorch, so that `strata engine` runs without one; programs that do are apart.
 struct Program {

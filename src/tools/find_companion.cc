@@ -1,4 +1,4 @@
-#include "tools/installed_files.h"
+#include "tools/find_companion.h"
 
 #include <unistd.h>
 
@@ -22,18 +22,6 @@ namespace {
 fs::path folder_of_command() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
 }  // namespace
-
-fs::path data_file(const std::string& name) {
-  const fs::path folder = folder_of_command();
-  std::error_code ignored;
-  for (const char* share : {"share/strata", "../share/strata"}) {
-    const fs::path file = folder / share / name;
-    if (fs::exists(file, ignored)) return file.lexically_normal();
-  }
-  throw Error(ErrorCode::kNotFound,
-              str_cat("[strata] got no share/strata/", name, " beside ", folder.string(),
-                      " or its parent; install strata again"));
-}
 
 Program find_companion(const std::string& name) {
   const fs::path folder = folder_of_command();
