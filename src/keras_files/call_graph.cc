@@ -136,10 +136,11 @@ void CallGraph::add_masks(const std::vector<size_t>& calls) {
   }
 }
 
-std::vector<size_t> CallGraph::layers_in_order(const std::vector<Value>& outputs,
-                                               const std::vector<size_t>& inputs) {
+CallGraph::Order CallGraph::in_order(const std::vector<Value>& outputs,
+                                     const std::vector<size_t>& inputs) {
   Visit visited = visit(outputs);
   const size_t num_layers = names_.size();
+  const size_t num_calls = calls_.size();
   const bool masked = std::ranges::any_of(visited.finished, [&](size_t call) {
     const MaskRule::Makes makes = rules_[calls_[call].layer].makes;
     return makes == MaskRule::Makes::kNotEqual || makes == MaskRule::Makes::kAny ||
@@ -152,11 +153,19 @@ std::vector<size_t> CallGraph::layers_in_order(const std::vector<Value>& outputs
 
   std::vector<int64_t> call_depth(calls_.size(), 0);
   std::vector<int64_t> layer_depth(names_.size(), kNone);
+  Order order;
+  std::vector<char> is_seen(calls_.size(), 0);
+  const auto see = [&](size_t call) {  // calls of a depth run as they were first seen
+    if (is_seen[call] == 0 && call < num_calls) order.calls.push_back(call);
+    is_seen[call] = 1;
+  };
   for (auto it = visited.finished.rbegin(); it != visited.finished.rend(); ++it) {
     const size_t layer = calls_[*it].layer;
     const int64_t depth = std::max(call_depth[*it], layer_depth[layer]);
     layer_depth[layer] = call_depth[*it] = depth;
+    see(*it);
     for (const size_t parent : parents_[*it]) {
+      see(parent);
       call_depth[parent] = std::max(call_depth[parent], depth + 1);
     }
   }
@@ -167,13 +176,13 @@ std::vector<size_t> CallGraph::layers_in_order(const std::vector<Value>& outputs
     visited.index[layer] = static_cast<int64_t>(i) - static_cast<int64_t>(inputs.size());
   }
 
-  std::vector<size_t> order;
   for (size_t layer = 0; layer < num_layers; ++layer) {
-    if (layer_depth[layer] >= 0) order.push_back(layer);
+    if (layer_depth[layer] >= 0) order.layers.push_back(layer);
   }
-  std::ranges::stable_sort(order, {}, [&](size_t layer) {
+  std::ranges::stable_sort(order.layers, {}, [&](size_t layer) {
     return std::pair(-layer_depth[layer], visited.index[layer]);
   });
+  std::ranges::stable_sort(order.calls, {}, [&](size_t call) { return -call_depth[call]; });
   return order;
 }
 

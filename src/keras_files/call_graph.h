@@ -9,8 +9,8 @@
 
 namespace strata::keras_files {
 
-/// The calls that a functional model is made of, and the order of its layers that follows from
-/// them (model_layout.h, canonical_order). Layers and calls have numbers, counted as added.
+/// The calls that a functional model is made of, and the orders that follow from them: of its layers
+/// (model_layout.h, canonical_order), and in which Keras runs the calls. Layers and calls have numbers, counted as added.
 class CallGraph {
  public:
   /// One output of a call.
@@ -32,10 +32,13 @@ class CallGraph {
   /// Calls may name calls that come later.
   size_t add_call(Call call);
 
-  /// The layers between `inputs` (calls) and `outputs`.
+  struct Order {
+    std::vector<size_t> layers = {};
+    std::vector<size_t> calls = {};  ///< Those that outputs need.
+  };
+  /// Of what is between `inputs` (calls) and `outputs`.
   /// @throws Error kDataLoss: a cycle; names a layer on it.
-  std::vector<size_t> layers_in_order(const std::vector<Value>& outputs,
-                                      const std::vector<size_t>& inputs);
+  Order in_order(const std::vector<Value>& outputs, const std::vector<size_t>& inputs);
 
  private:
   struct Visit {

@@ -63,7 +63,7 @@ class Graph {
       input_calls.push_back(first_call_[layer_of(input.layer)]);
     }
     std::vector<std::string> result;
-    for (const size_t layer : calls_.layers_in_order(values_of(references), input_calls)) {
+    for (const size_t layer : calls_.in_order(values_of(references), input_calls).layers) {
       result.push_back(names_[layer]);
     }
     return result;

@@ -1,6 +1,6 @@
-"""Loads with real Keras the models that strata wrote, and has strata load Keras's applications.
+"""Loads with real Keras the models that strata wrote, and has strata load Keras's applications and the networks of keras.io's examples.
 
-    python check_ours_with_keras.py build/release/strata_models_tool [--applications]
+    python check_ours_with_keras.py build/release/strata_models_tool [--applications] [--examples]
 
 Predictions must agree within 1e-5 (applications: 1e-4), relative to the largest output. With PYTHONPATH at another Keras
 (3.6) that one is asked.
@@ -169,6 +169,35 @@ def applications(tool, folder):
             os.remove(stem + ending)
 
 
+def examples(tool, folder):
+    """The networks of keras.io's examples: Keras's files in strata, and a step by strata in Keras."""
+    import example_models
+    from keras_examples import RATES, alone, fill, inputs_of, numbers
+
+    for make in example_models.EXAMPLES:
+        keras.backend.clear_session()
+        model = make()
+        fill(model)
+        inputs = [x.astype("float32") if x.dtype == "float64" else x for x in inputs_of(model)]
+        targets = [numbers(2000 + i, y.shape).astype("float32") for i, y in enumerate(predict(model, inputs))]
+        model.compile(keras.optimizers.SGD(RATES.get(make.__name__, 0.02), momentum=0.9), ["mse"] * len(targets) if len(targets) > 1 else "mse")
+        model.train_on_batch(alone(inputs), alone(targets))
+        path = lambda ending: os.path.join(folder, make.__name__ + ending)
+        model.save(path(".keras"))
+        batch = {**{f"x{i}": x for i, x in enumerate(inputs)}, **{f"y{i}": y for i, y in enumerate(targets)}}
+        save_file(batch, path(".batch"))
+        try:
+            subprocess.run([tool, "predict", path(".keras"), path(".batch"), path(".got")], check=True)
+            error = difference(numbered(path(".got")), predict(model, inputs))
+            subprocess.run([tool, "step", path(".keras"), path(".batch"), path("_ours.keras")], check=True)
+            model.train_on_batch(alone(inputs), alone(targets))
+            ours = keras.saving.load_model(path("_ours.keras"))
+            after = difference(predict(ours, inputs), predict(model, inputs))
+            check(max(error, after) <= 1e-5, f"{make.__name__}: in strata differs by {error:.2g}, after a step by strata in Keras by {after:.2g}")
+        except Exception as problem:  # the text is the result
+            check(False, f"{make.__name__}: {type(problem).__name__}: {str(problem)[:600]}")
+
+
 tool = sys.argv[1]
 print("Keras", keras.__version__)
 with tempfile.TemporaryDirectory() as folder:
@@ -176,6 +205,9 @@ with tempfile.TemporaryDirectory() as folder:
     check_folder(folder, 1e-5)
     if not is_old:   # it cannot load what 3.15 wrote
         training(tool, folder)
+if "--examples" in sys.argv:
+    with tempfile.TemporaryDirectory() as folder:
+        examples(tool, folder)
 if "--applications" in sys.argv:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([tool, "applications", folder], check=True, stdout=subprocess.DEVNULL)

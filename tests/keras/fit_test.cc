@@ -317,6 +317,17 @@ TEST(FitTest, TrainOnBatchIsOneStepOfFit) {
   }
 }
 
+TEST(FitTest, MetricsOfABatchAreItsOwn) {
+  const Model model = compiled();
+  auto batches = rows(6).batch(3).iterator(0);
+  const auto first = batches.next();
+  const auto second = batches.next();
+  const double expected = model.test_on_batch(*first).at("loss");
+  EXPECT_NE(model.test_on_batch(*second).at("loss"), expected);
+  EXPECT_EQ(model.test_on_batch(*first).at("loss"), expected);
+  EXPECT_EQ(model.train_on_batch(*first).at("loss"), expected);
+}
+
 TEST(FitTest, PredictsInTheOrderOfTheRows) {
   set_logical_devices("cpu", 3);
   MirroredStrategy strategy({.devices = cpus(3)});

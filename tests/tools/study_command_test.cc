@@ -338,6 +338,13 @@ echo '{"images_per_second": 0.5, "version": "2.21.0"}' > "${result%\%d.json}$ind
   const Result failed = run(words);
   EXPECT_EQ(failed.status, 1);
   EXPECT_TRUE(contains(failed.err, "exit code 3 of TensorFlow: mobilenet_v2")) << failed.err;
+
+  // A signal ends the study, although the task that it is passed to ends well.
+  std::ofstream(path("python"))
+      << "#!/bin/sh\ntrap 'exit 0' TERM\nkill -TERM $PPID\nsleep 60 & wait\n";
+  const Result stopped = run(words);
+  EXPECT_EQ(stopped.status, 1);
+  EXPECT_TRUE(contains(stopped.err, "got signal 15 while TensorFlow: mobilenet_v2")) << stopped.err;
 }
 
 TEST_F(StudyCommandTest, AccuracyByReplicas) {

@@ -162,7 +162,7 @@ class STRATA_API Model : public LayerOf<ModelImpl> {
   at::Tensor predict(const data::Dataset& batches, PredictOptions options = {}) const;
   at::Tensor predict(const at::Tensor& x, PredictOptions options = {}) const;
 
-  /// Runs one step with one global batch, and returns the metrics since the last reset.
+  /// Runs one step with one global batch, and returns its metrics, which it resets first.
   Logs train_on_batch(const data::Example& batch) const;
   Logs test_on_batch(const data::Example& batch) const;
   void reset_metrics() const;

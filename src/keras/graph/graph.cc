@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "keras/call_context.h"
 #include "keras/call_options.h"
@@ -19,10 +20,15 @@ namespace {
 /// Where each node's first output is among the slots.
 using Slots = std::unordered_map<const Node*, size_t>;
 
+/// Of a node that shares its layer with others, the call of the layer that runs before it.
+using CallsBefore = std::unordered_map<const Node*, const Node*>;
+
 /// Depth-first from the outputs, inputs in argument order; each node after its inputs.
 class Walk {
  public:
-  Walk(const std::vector<SymbolicTensor>& inputs, const std::string& model) : model_(model) {
+  Walk(const std::vector<SymbolicTensor>& inputs, const std::string& model,
+       CallsBefore calls_before = {})
+      : model_(model), calls_before_(std::move(calls_before)) {
     for (const SymbolicTensor& input : inputs) {
       if (state_.emplace(input.node().get(), kDone).second) order.push_back(input.node().get());
     }
@@ -34,6 +40,8 @@ class Walk {
                  "': an output depends on input '", node->layer.name(),
                  "', which is not among the model's inputs; pass it, too");
     state_.emplace(node, kDone);
+    const auto before = calls_before_.find(node);
+    if (before != calls_before_.end()) visit(before->second);
     for (const SymbolicTensor& input : node->inputs) visit(input.node().get());
     order.push_back(node);
   }
@@ -43,31 +51,35 @@ class Walk {
  private:
   enum State { kDone };
   const std::string& model_;
+  const CallsBefore calls_before_;
   std::unordered_map<const Node*, State> state_;
 };
 
-/// The calls as Keras counts them, and the order of layers that follows.
+/// The calls as Keras counts them, and the orders of layers and of calls that follow.
 class KerasOrder {
  public:
-  KerasOrder(const std::vector<const Node*>& nodes, const std::vector<SymbolicTensor>& inputs) {
+  KerasOrder(const std::vector<const Node*>& nodes, const std::vector<SymbolicTensor>& inputs,
+             const std::vector<SymbolicTensor>& outputs) {
     for (const SymbolicTensor& input : inputs) inputs_.insert(input.node().get());
     masked_ = std::ranges::any_of(nodes, [](const Node* node) {
       return keras_files::begins_masks(node->layer->class_name());
     });
     for (const Node* node : nodes) call_of_.emplace(node, call_of_.size());
     for (const Node* node : nodes) calls_.add_call(call_for(*node));
-  }
-
-  std::vector<Layer> layers(const std::vector<SymbolicTensor>& inputs,
-                            const std::vector<SymbolicTensor>& outputs) {
     std::vector<size_t> input_calls;
     for (const SymbolicTensor& input : inputs) input_calls.push_back(value_of(input).call);
-    std::vector<Layer> ordered;
-    for (const size_t layer : calls_.layers_in_order(values_of(outputs), input_calls)) {
-      ordered.push_back(layers_[layer]);
+    const auto order = calls_.in_order(values_of(outputs), input_calls);
+    for (const size_t layer : order.layers) ordered_.push_back(layers_[layer]);
+    std::unordered_map<const LayerImpl*, const Node*> last;
+    for (const size_t call : order.calls) {
+      const Node* const node = nodes[call];
+      const auto [found, is_first] = last.emplace(node->layer.impl().get(), node);
+      if (!is_first) calls_before_.emplace(node, std::exchange(found->second, node));
     }
-    return ordered;
   }
+
+  const std::vector<Layer>& layers() const { return ordered_; }
+  const CallsBefore& calls_before() const { return calls_before_; }
 
  private:
   using Values = std::vector<keras_files::CallGraph::Value>;
@@ -125,6 +137,8 @@ class KerasOrder {
   std::unordered_map<const Node*, size_t> call_of_;
   std::unordered_map<const LayerImpl*, size_t> layer_of_;
   std::vector<Layer> layers_;
+  std::vector<Layer> ordered_;
+  CallsBefore calls_before_;
 };
 
 FusionRole role_of(const LayerImpl& layer) {
@@ -156,10 +170,16 @@ uint64_t next_call_number() {
 Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
              const std::string& model)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
-  Walk walk(inputs_, model);
-  for (const SymbolicTensor& output : outputs_) walk.visit(output.node().get());
-  nodes_ = std::move(walk.order);
-  layers_ = KerasOrder(nodes_, inputs_).layers(inputs_, outputs_);
+  const auto walk_from_outputs = [&](Walk walk) {
+    for (const SymbolicTensor& output : outputs_) walk.visit(output.node().get());
+    return std::move(walk.order);
+  };
+  nodes_ = walk_from_outputs(Walk(inputs_, model));
+  const KerasOrder order(nodes_, inputs_, outputs_);
+  layers_ = order.layers();
+  // The calls of a shared layer run as in Keras, since each may leave something behind in it:
+  // the moving averages of a BatchNormalization depend on which is the last.
+  nodes_ = walk_from_outputs(Walk(inputs_, model, order.calls_before()));
 
   Slots slots;
   const auto slot = [&](const SymbolicTensor& tensor) {

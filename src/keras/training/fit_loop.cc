@@ -173,6 +173,7 @@ void check_length(const Model& model, int64_t steps_per_execution, int64_t cardi
 Logs one_batch(const Model& model, const data::Example& batch, bool training) {
   BatchFeed feed(without_sharding(model, Dataset::from_tensors(batch), 0), false);
   prepare(model, feed);
+  model.reset_metrics();
   execute(model, feed.next(1, true), training, nullptr);
   return Logs(model->trainer().results());
 }

@@ -32,7 +32,7 @@ int launch(const LaunchOptions& options) {
   const std::string certificates = certificates_for(options);
   const OrphanReaper guard(certificates);
   if (options.tls) make_job_certificates(certificates, options.tasks(), {.job = "strata launch"});
-  return run_cluster(options, guard, certificates);
+  return run_cluster(options, guard, certificates).status;
 }
 
 int dry_run(const LaunchOptions& options) {

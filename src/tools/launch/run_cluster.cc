@@ -71,8 +71,8 @@ bool wants_colours() {
 
 }  // namespace
 
-int run_cluster(const LaunchOptions& options, const OrphanReaper& guard,
-                const std::string& certificates) {
+ClusterEnd run_cluster(const LaunchOptions& options, const OrphanReaper& guard,
+                       const std::string& certificates) {
   std::optional<LocalCluster> here;  // holds its ports
   std::vector<SupervisedTask> tasks;
   if (options.hosts.empty()) {
@@ -88,7 +88,8 @@ int run_cluster(const LaunchOptions& options, const OrphanReaper& guard,
   how.explain = explain_ssh;
   Supervisor supervisor(std::move(tasks), how, guard, output);
   const PassSignals pass(supervisor);
-  return supervisor.run();
+  const int status = supervisor.run();
+  return {.status = status, .stopped_by = supervisor.stopped_by()};
 }
 
 }  // namespace strata::tools

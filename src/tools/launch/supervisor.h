@@ -68,6 +68,9 @@ class Supervisor {
   /// @throws Error  as ChildProcess.
   int run();
 
+  /// The signal of `stop`, which tasks may have caught to end well; 0: none came.
+  int stopped_by() const { return stopped_by_; }
+
   /// Passes `signal` to all tasks, kills them after `grace`, and lets `run` return. The second call
   /// kills them at once. Async-signal-safe.
   void stop(int signal) noexcept;

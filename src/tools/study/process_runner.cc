@@ -49,11 +49,14 @@ void run_tasks(LaunchOptions options, const Configuration& configuration, const 
   // Replicas on CPUs must not find GPUs, and several on one GPU are what was asked for.
   if (configuration.device == "cpu") options.environment["CUDA_VISIBLE_DEVICES"] = "";
   std::cout << "# " << what << std::endl;
-  const int status = run_cluster(options, guard);
-  STRATA_CHECK(status <= kFirstSignal, kCancelled, "[strata study] got signal ",
-               status - kFirstSignal, " while ", what, " was measured");
-  STRATA_CHECK(status == 0, kUnavailable, "[strata study] got exit code ", status, " of ", what,
-               "; the lines above say why");
+  const ClusterEnd end = run_cluster(options, guard);
+  // Tasks may have ended well: TensorFlow's workers catch SIGTERM.
+  STRATA_CHECK(end.stopped_by == 0, kCancelled, "[strata study] got signal ", end.stopped_by,
+               " while ", what, " was measured");
+  STRATA_CHECK(end.status == 0, kUnavailable, "[strata study] got ",
+               end.status > kFirstSignal ? str_cat("signal ", end.status - kFirstSignal)
+                                         : str_cat("exit code ", end.status),
+               " of ", what, "; the lines above say why");
 }
 
 }  // namespace
