@@ -83,7 +83,7 @@ int run_task(const std::vector<std::string>& words) {
 class Cluster {
  public:
   explicit Cluster(PredictedCase& predicted, int hosts)
-      : testbed_(hosts, {.bits_per_second = predicted.megabits * 1e6}),
+      : testbed_(hosts, predicted.line()),
         folder_(std::filesystem::temp_directory_path() /
                 str_cat("strata_predicted_step_", ::getpid())) {
     const bool has_servers = predicted.strategy == simulate::Strategy::kParameterServer;

@@ -33,6 +33,8 @@ wire::Deadline predicted_step_limit() { return wire::Deadline::after(std::chrono
 
 double PredictedCase::bytes_per_second() const { return megabits * 1e6 / 8 * kPayload; }
 
+LinkShape PredictedCase::line() const { return {.bits_per_second = megabits * 1e6}; }
+
 simulate::Scenario PredictedCase::scenario() const {
   simulate::Scenario scenario;
   scenario.network = network_of(network);
@@ -40,6 +42,7 @@ simulate::Scenario PredictedCase::scenario() const {
   scenario.strategy = strategy;
   scenario.servers = std::max<int>(1, static_cast<int>(servers.size()));
   scenario.detail = simulate::Detail::kFull;
+  scenario.switch_queue_seconds = line().queue_seconds();
   return scenario;
 }
 

@@ -8,6 +8,7 @@
 #include "collective/wire/wire_communicator.h"
 #include "simulate/scenario.h"
 #include "strata/cluster/server.h"
+#include "suites/netns_testbed.h"
 
 namespace strata::bench {
 
@@ -24,7 +25,8 @@ struct PredictedCase {
 
   /// The scenario that both the simulation and the processes follow; links are not set.
   simulate::Scenario scenario() const;
-  /// What a line carries of the bytes that are to be sent.
+  LinkShape line() const;
+  /// What it carries of the bytes that are to be sent.
   double bytes_per_second() const;
 };
 

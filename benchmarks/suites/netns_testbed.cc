@@ -46,7 +46,10 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-/// A queue of 256 kB lets the kernel's large segments through; 50 ms is a switch's buffer.
+// A queue of 256 kB lets the kernel's large segments through; 50 ms is a switch's buffer.
+constexpr int kBurstKilobytes = 256;
+constexpr int kQueueMilliseconds = 50;
+
 std::string shape_command(const std::string& device, const LinkShape& shape) {
   std::string text = str_cat("tc qdisc del dev ", device, " root 2>/dev/null || true\n");
   std::string parent = "root";
@@ -56,14 +59,19 @@ std::string shape_command(const std::string& device, const LinkShape& shape) {
     parent = "parent 1:";
   }
   if (shape.bits_per_second > 0) {
-    text +=
-        str_cat("tc qdisc add dev ", device, " ", parent, " tbf rate ",
-                static_cast<long long>(shape.bits_per_second), "bit burst 256kb latency 50ms\n");
+    text += str_cat("tc qdisc add dev ", device, " ", parent, " tbf rate ",
+                    static_cast<long long>(shape.bits_per_second), "bit burst ", kBurstKilobytes,
+                    "kb latency ", kQueueMilliseconds, "ms\n");
   }
   return text;
 }
 
 }  // namespace
+
+double LinkShape::queue_seconds() const {
+  if (bits_per_second == 0) return 0;
+  return kQueueMilliseconds * 1e-3 + kBurstKilobytes * 1024 * 8 / bits_per_second;
+}
 
 std::string NetworkTestbed::missing() {
   if (::geteuid() != 0) return "network namespaces need root";

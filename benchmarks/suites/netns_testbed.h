@@ -10,6 +10,9 @@ namespace strata::bench {
 struct LinkShape {
   double bits_per_second = 0;            ///< 0: as fast as the machine
   std::chrono::microseconds delay = {};  ///< of what the host sends and of what it gets, each
+
+  /// How long a packet waits at most in front of the line, each way; more packets are lost.
+  double queue_seconds() const;
 };
 
 /// Hosts with own addresses on a switch, made of Linux network namespaces: nothing in them reaches

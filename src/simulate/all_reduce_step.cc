@@ -177,7 +177,7 @@ class AllReduceStep {
 
 bool can_group(const Scenario& scenario) {
   if (!scenario.links.pairs.empty()) return false;
-  if (scenario.strategy == Strategy::kParameterServer) return true;
+  if (scenario.strategy == Strategy::kParameterServer) return scenario.switch_queue_seconds == 0;
   if (scenario.workers_per_host != 1) return false;
   const std::vector<std::string> names = grouped_algorithms(scenario);
   return std::ranges::any_of(names, [&](const std::string& name) {

@@ -80,8 +80,8 @@ int Fabric::pair_port(int from, int to, double line) {
   return entry->second;
 }
 
-void Fabric::send(int from, int to, double bytes, FlowNetwork::Done sent,
-                  FlowNetwork::Done arrived) {
+void Fabric::send(int from, int to, double bytes, QueueNetwork::Done sent,
+                  QueueNetwork::Done arrived) {
   const bool inside = host_[static_cast<size_t>(from)] == host_[static_cast<size_t>(to)];
   outbox(from, inside).waiting.push_back({to, bytes, std::move(sent), std::move(arrived)});
   begin_next(from, inside);
@@ -93,64 +93,51 @@ void Fabric::begin_next(int from, bool inside) {
     Message message = std::move(box.waiting.front());
     box.waiting.pop_front();
     box.left += message.bytes;
-    begin(from, inside, std::move(message));
-  }
-}
-
-void Fabric::begin(int from, bool inside, Message message) {
-  Connection& connection = connections_[{from, message.to}];
-  if (connection.busy) {
-    connection.waiting.push_back(std::move(message));
-  } else {
-    connection.busy = true;
     transmit(from, inside, std::move(message));
   }
 }
 
-void Fabric::end_of_message(int from, bool inside, int to) {
-  Connection& connection = connections_[{from, to}];
-  connection.busy = !connection.waiting.empty();
-  if (!connection.busy) return;
-  Message next = std::move(connection.waiting.front());
-  connection.waiting.pop_front();
-  transmit(from, inside, std::move(next));
-}
-
-void Fabric::transmit(int from, bool inside, Message message) {
+int Fabric::connection(int from, bool inside, int to) {
+  const auto [entry, is_new] = connections_.try_emplace({from, to}, 0);
+  if (!is_new) return entry->second;
   const auto sender = static_cast<size_t>(from);
-  const auto receiver = one_rank_ ? sender : static_cast<size_t>(message.to);
-  std::vector<FlowNetwork::Share> ports;
+  const auto receiver = one_rank_ ? sender : static_cast<size_t>(to);
+  std::vector<QueueNetwork::Share> ports;
   if (inside) {
     ports = {{local_out_[sender]}, {local_in_[receiver]}};
   } else {
     const auto host = [&](size_t rank) { return static_cast<size_t>(host_[rank]); };
     ports = {{host_out_[host(sender)], weight_}, {host_in_[host(receiver)], weight_}};
   }
-  const int pair = pair_port(from, message.to, inside ? in_host_rate_ : out_rate_);
-  if (pair >= 0) ports.push_back({pair});
+  const int pair = pair_port(from, to, inside ? in_host_rate_ : out_rate_);
+  if (pair >= 0) ports.insert(ports.begin() + 1, {pair});
+  entry->second = network_.add_connection(std::move(ports));
+  return entry->second;
+}
+
+void Fabric::transmit(int from, bool inside, Message message) {
+  const int over = connection(from, inside, message.to);
   const double latency = links_.between(placement_, from, message.to).latency;
-  // Its last part, beside which the next message may begin.
-  const double tail = std::min(message.bytes, kSendWindow);
-  FlowNetwork::Done end = [this, from, to = message.to, inside, latency, tail,
-                           sent = std::move(message.sent),
-                           arrived = std::move(message.arrived)]() mutable {
-    events_.at(events_.now() + latency, std::move(arrived));
-    outbox(from, inside).left -= tail;
-    end_of_message(from, inside, to);
-    begin_next(from, inside);
-    sent();
+  const auto begins_next = [this, from, inside](double bytes) {
+    return [this, from, inside, bytes] {
+      outbox(from, inside).left -= bytes;
+      begin_next(from, inside);
+    };
   };
-  if (message.bytes == tail) {
-    network_.start(ports, tail, std::move(end));
-    return;
+  // Beside its last part the next message may begin.
+  const double tail = std::min(message.bytes, kSendWindow);
+  if (const double head = message.bytes - tail; head > 0) {
+    network_.send(over, head, begins_next(head), [] {});
   }
-  const double head = message.bytes - tail;
-  network_.start(ports, head,
-                 [this, from, inside, ports, head, tail, end = std::move(end)]() mutable {
-                   outbox(from, inside).left -= head;
-                   network_.start(ports, tail, std::move(end));
-                   begin_next(from, inside);
-                 });
+  network_.send(
+      over, tail,
+      [next = begins_next(tail), sent = std::move(message.sent)] {
+        next();
+        sent();
+      },
+      [this, latency, arrived = std::move(message.arrived)] {
+        events_.at(events_.now() + latency, arrived);
+      });
 }
 
 double Fabric::bytes_between_hosts() const {

@@ -8,15 +8,15 @@
 
 #include "collective/planner/link_model.h"
 #include "simulate/event_queue.h"
-#include "simulate/flow_network.h"
+#include "simulate/queue_network.h"
 #include "strata/collective/algorithms.h"
 
 namespace strata::simulate {
 
 /// The lines between ranks, as a `LinkModel` describes them: each host has a full-duplex line that
-/// its ranks share fairly, each rank one to the others of its host. A rank's messages over one line
-/// are sent as the executors do: the next one begins when no more than 512 KiB are left of those
-/// before it, most of which a socket's buffer has. Those of several ranks share what they meet in.
+/// its ranks share, each rank one to the others of its host, with the queues of a `QueueNetwork`. A
+/// rank's messages over one line are sent as the executors do: the next one begins when no more than
+/// 512 KiB are left of those before it, most of which a socket's buffer has.
 class Fabric {
  public:
   /// @throws Error kInvalidArgument: the model's ranks share processors, or its pairs are not those
@@ -33,10 +33,10 @@ class Fabric {
   /// to one rank one after the other.
   /// @param sent  The sender's line is free.
   /// @param arrived  The last byte is there.
-  void send(int from, int to, double bytes, FlowNetwork::Done sent, FlowNetwork::Done arrived);
+  void send(int from, int to, double bytes, QueueNetwork::Done sent, QueueNetwork::Done arrived);
 
   EventQueue& events() { return events_; }
-  const FlowNetwork& network() const { return network_; }
+  const QueueNetwork& network() const { return network_; }
   const collective::LinkModel& links() const { return links_; }
   int num_ranks() const { return placement_.num_ranks(); }
 
@@ -48,17 +48,11 @@ class Fabric {
   struct Message {
     int to;
     double bytes;
-    FlowNetwork::Done sent;
-    FlowNetwork::Done arrived;
+    QueueNetwork::Done sent;
+    QueueNetwork::Done arrived;
   };
   struct Outbox {
     double left = 0;  // bytes of messages that have begun
-    std::deque<Message> waiting = {};
-  };
-
-  /// From one rank to another.
-  struct Connection {
-    bool busy = false;
     std::deque<Message> waiting = {};
   };
 
@@ -66,13 +60,12 @@ class Fabric {
     return outboxes_[2 * static_cast<size_t>(from) + (inside ? 1 : 0)];
   }
   void begin_next(int from, bool inside);
-  void begin(int from, bool inside, Message message);
   void transmit(int from, bool inside, Message message);
-  void end_of_message(int from, bool inside, int to);
+  int connection(int from, bool inside, int to);
   int pair_port(int from, int to, double line);
 
   EventQueue& events_;
-  FlowNetwork network_;
+  QueueNetwork network_;
   collective::Placement placement_;
   collective::LinkModel links_;
   bool one_rank_ = false;
@@ -84,7 +77,7 @@ class Fabric {
   std::vector<int> local_out_, local_in_;    // ports, by rank
   std::map<std::pair<int, int>, int> pair_;  // ports of pairs that are slower than their lines
   std::vector<Outbox> outboxes_;             // by rank, for other hosts and for its own
-  std::map<std::pair<int, int>, Connection> connections_;
+  std::map<std::pair<int, int>, int> connections_;
 };
 
 }  // namespace strata::simulate

@@ -4,13 +4,20 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "simulate/event_queue.h"
 #include "simulate/flow_network.h"
+#include "simulate/tcp_network.h"
 
 namespace strata::simulate {
 namespace {
+
+// Over a switch's queues. Windows of connections need steps to become what they are in the long run.
+constexpr int kStepsBefore = 2;
+constexpr int kStepsOfMedian = 5;
+constexpr double kWakeSeconds = 1e-3;  // within which a server's threads answer what came at once
 
 /// The bytes of a layer that one server has.
 struct Part {
@@ -20,6 +27,7 @@ struct Part {
 
 /// Messages between one worker and one server in one direction: one after the other.
 struct Connection {
+  int over_switch = -1;  // in the TcpNetwork
   struct Message {
     double bytes;
     FlowNetwork::Done arrived;
@@ -35,39 +43,28 @@ class ServerStep {
         layers_(scenario.network.layers),
         factors_(factors),
         grouped_(grouped),
+        over_switch_(scenario.switch_queue_seconds > 0),
         workers_(grouped ? 1 : scenario.workers()),
         servers_(scenario.servers),
-        network_(events_) {
+        network_(events_),
+        tcp_(events_),
+        random_(scenario.seed) {
     place();
     add_ports();
-    state_.resize(static_cast<size_t>(workers_));
     pulls_.resize(static_cast<size_t>(workers_ * servers_));
     pushes_.resize(static_cast<size_t>(workers_ * servers_));
-    unpushed_.resize(layers_.size());
-    for (size_t layer = 0; layer < layers_.size(); ++layer) {
-      unpushed_[layer].assign(parts_[layer].size(), workers_);
-    }
+    if (over_switch_) connect();
   }
 
   StepReport run() {
-    for (int w = 0; w < workers_; ++w) {
-      Worker& worker = state_[static_cast<size_t>(w)];
-      worker.missing.resize(layers_.size(), 0);
-      if (scenario_.variable_update == VariableUpdate::kParameterServer) {
-        for (size_t layer = 0; layer < layers_.size(); ++layer) {
-          worker.missing[layer] = static_cast<int>(parts_[layer].size());
-          for (const Part& part : parts_[layer]) {
-            send(/*pull=*/true, w, part.server, part.bytes, [this, w, layer] {
-              --state_[static_cast<size_t>(w)].missing[layer];
-              forward(w);
-            });
-          }
-        }
-      }
-      forward(w);
-    }
-    events_.run();
-    return report();
+    if (!over_switch_) return run_once();
+    for (int i = 0; i < kStepsBefore; ++i) run_once();
+    std::vector<StepReport> reports;
+    for (int i = 0; i < kStepsOfMedian; ++i) reports.push_back(run_once());
+    const auto median = reports.begin() + kStepsOfMedian / 2;
+    std::ranges::nth_element(reports, median, {}, &StepReport::step_seconds);
+    median->events = events_.events();
+    return *median;
   }
 
  private:
@@ -79,6 +76,48 @@ class ServerStep {
     double backward_end = 0;
     double end = 0;  // everything is pulled that is pulled in this step
   };
+
+  /// Begins when the step before has ended.
+  StepReport run_once() {
+    begin_ = events_.now();
+    between_hosts_ = 0;
+    state_.assign(static_cast<size_t>(workers_), {});
+    unpushed_.resize(layers_.size());
+    for (size_t layer = 0; layer < layers_.size(); ++layer) {
+      unpushed_[layer].assign(parts_[layer].size(), workers_);
+    }
+    for (int w = 0; w < workers_; ++w) {
+      Worker& worker = state_[static_cast<size_t>(w)];
+      worker.missing.resize(layers_.size(), 0);
+      if (scenario_.variable_update == VariableUpdate::kParameterServer) pull_all(w);
+      forward(w);
+    }
+    events_.run();
+    return report();
+  }
+
+  void pull_all(int w) {
+    std::vector<double> answered(static_cast<size_t>(servers_));
+    for (double& time : answered) {
+      time = events_.now() + kWakeSeconds * static_cast<double>(random_() >> 11) * 0x1p-53;
+    }
+    for (size_t layer = 0; layer < layers_.size(); ++layer) {
+      state_[static_cast<size_t>(w)].missing[layer] = static_cast<int>(parts_[layer].size());
+      for (const Part& part : parts_[layer]) {
+        const auto pull = [this, w, part, layer] {
+          send(/*pull=*/true, w, part.server, part.bytes, [this, w, layer] {
+            --state_[static_cast<size_t>(w)].missing[layer];
+            forward(w);
+          });
+        };
+        if (over_switch_) {
+          events_.at(answered[static_cast<size_t>(part.server)], pull);
+        } else {
+          pull();
+        }
+      }
+    }
+  }
 
   void place() {
     const std::vector<ps::VariableSpec> variables = scenario_.network.variables();
@@ -113,8 +152,9 @@ class ServerStep {
   void add_ports() {
     const double rate = scenario_.links.across_hosts.bytes_per_second;
     const auto add_line = [&](std::vector<int>& out, std::vector<int>& in) {
-      out.push_back(network_.add_port(rate));
-      in.push_back(network_.add_port(rate));
+      out.push_back(over_switch_ ? tcp_.add_port(rate, 0) : network_.add_port(rate));
+      in.push_back(over_switch_ ? tcp_.add_port(rate, rate * scenario_.switch_queue_seconds)
+                                : network_.add_port(rate));
     };
     const int hosts = scenario_.hosts();
     for (int host = 0; host < (grouped_ ? 1 : hosts); ++host) add_line(worker_out_, worker_in_);
@@ -135,6 +175,26 @@ class ServerStep {
     }
   }
 
+  /// Every worker with every server on another host.
+  void connect() {
+    for (int worker = 0; worker < workers_; ++worker) {
+      for (int server = 0; server < servers_; ++server) {
+        if (same_host(worker, server)) continue;
+        const size_t host = host_of(worker);
+        const auto at = static_cast<size_t>(server);
+        const double latency = scenario_.links.across_hosts.latency;
+        connection(/*pull=*/true, worker, server).over_switch = tcp_.add_connection(
+            {server_out_[at], worker_in_[host], worker_out_[host], server_in_[at], latency});
+        connection(/*pull=*/false, worker, server).over_switch = tcp_.add_connection(
+            {worker_out_[host], server_in_[at], server_out_[at], worker_in_[host], latency});
+      }
+    }
+  }
+  Connection& connection(bool pull, int worker, int server) {
+    return (pull ? pulls_ : pushes_)[static_cast<size_t>(worker) * static_cast<size_t>(servers_) +
+                                     static_cast<size_t>(server)];
+  }
+
   size_t host_of(int worker) const {
     return static_cast<size_t>(grouped_ ? 0 : worker / scenario_.workers_per_host);
   }
@@ -144,12 +204,14 @@ class ServerStep {
   }
 
   void send(bool pull, int worker, int server, double bytes, FlowNetwork::Done arrived) {
-    auto& connections = pull ? pulls_ : pushes_;
-    Connection& connection =
-        connections[static_cast<size_t>(worker) * static_cast<size_t>(servers_) +
-                    static_cast<size_t>(server)];
-    connection.waiting.push_back({bytes, std::move(arrived)});
-    if (!connection.busy) begin(pull, worker, server, connection);
+    Connection& over = connection(pull, worker, server);
+    if (over.over_switch >= 0) {
+      between_hosts_ += bytes;
+      tcp_.send(over.over_switch, bytes, std::move(arrived));
+      return;
+    }
+    over.waiting.push_back({bytes, std::move(arrived)});
+    if (!over.busy) begin(pull, worker, server, over);
   }
 
   void begin(bool pull, int worker, int server, Connection& connection) {
@@ -250,13 +312,13 @@ class ServerStep {
     report.straggler_seconds = (factor - 1) * report.compute_seconds;
     double end = std::max(last->backward_end, all_pushed_at_);
     report.push_seconds = end - last->backward_end;
-    report.pull_seconds = last->forward_end - factor * scenario_.network.forward_seconds();
+    report.pull_seconds = last->forward_end - begin_ - factor * scenario_.network.forward_seconds();
     for (const Worker& worker : state_) {
       if (worker.end <= end) continue;
       report.pull_seconds += worker.end - end;
       end = worker.end;
     }
-    report.step_seconds = end;
+    report.step_seconds = end - begin_;
     report.servers = loads_;
     const auto hot = std::max_element(
         loads_.begin(), loads_.end(),
@@ -276,10 +338,13 @@ class ServerStep {
   const std::vector<Layer>& layers_;
   const std::vector<double>& factors_;
   const bool grouped_;
+  const bool over_switch_;
   const int workers_;
   const int servers_;
   EventQueue events_;
   FlowNetwork network_;
+  TcpNetwork tcp_;  // instead, over a switch
+  std::mt19937_64 random_;
   std::vector<ServerLoad> loads_;
   std::vector<std::vector<Part>> parts_;  // by layer
   std::vector<int> worker_out_, worker_in_, server_out_, server_in_;
@@ -287,6 +352,7 @@ class ServerStep {
   std::vector<Worker> state_;
   std::vector<Connection> pulls_, pushes_;  // by worker, server
   std::vector<std::vector<int>> unpushed_;  // by layer, part: workers
+  double begin_ = 0;
   double all_pushed_at_ = 0;
   double between_hosts_ = 0;
 };

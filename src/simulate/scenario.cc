@@ -67,13 +67,15 @@ void Scenario::check() const {
   STRATA_CHECK(stragglers >= 0 && overhead >= 0 && overhead_per_doubling >= 0, kInvalidArgument,
                "[simulate] got stragglers ", stragglers, ", overhead ", overhead, ", ",
                overhead_per_doubling, " a doubling; expected numbers that are not negative");
+  STRATA_CHECK(switch_queue_seconds >= 0, kInvalidArgument, "[simulate] switch_queue_seconds: got ",
+               switch_queue_seconds, "; expected a time that is not negative; 0: no queue");
   STRATA_CHECK(steps >= 1, kInvalidArgument, "[simulate] steps: got ", steps,
                "; expected 1 or more");
   STRATA_CHECK(
       detail != Detail::kGrouped || can_group(*this), kInvalidArgument,
       "[simulate] detail: got grouped for workers that are not alike; expected one worker a "
-      "host, equal links, and parameter servers, ring, direct, halving_doubling of a power "
-      "of two, or AUTO; or detail full");
+      "host, equal links, and parameter servers without a switch's queue, ring, direct, "
+      "halving_doubling of a power of two, or AUTO; or detail full");
 }
 
 StepReport simulate(const Scenario& scenario) {
@@ -85,7 +87,8 @@ StepReport simulate(const Scenario& scenario) {
   STRATA_CHECK(
       grouped || workers <= 1024, kInvalidArgument, "[simulate] got ", workers,
       " workers that are not alike; expected at most 1024, or one a host with equal links, ",
-      "and parameter servers, ring, direct or AUTO, which are simulated as groups");
+      "and parameter servers without a switch's queue, ring, direct or AUTO, which are simulated "
+      "as groups");
   const bool adds = scenario.strategy == Strategy::kAllReduce;
   const std::vector<Bucket> buckets =
       adds ? plan_buckets(scenario, grouped) : std::vector<Bucket>();

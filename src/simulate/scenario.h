@@ -56,6 +56,10 @@ struct Scenario {
   VariableUpdate variable_update = VariableUpdate::kParameterServer;
   bool servers_on_workers =
       true;  ///< server i is on host i of the workers; else hosts of their own
+  /// What waits at most in a switch for one host, in seconds of the host's line, as switches and
+  /// TCP have it (`tcp_network.h`). 0: the line is shared fairly, as by many connections in the long
+  /// run.
+  double switch_queue_seconds = 0;
 
   // what is no communication and no computation of a replica alone
   double stragglers = 0;  ///< sigma of the lognormal factor of a worker's computing, by step
@@ -115,7 +119,7 @@ struct StepReport {
 ///   not fit.
 StepReport simulate(const Scenario& scenario);
 
-/// Whether one rank can represent all, apart from stragglers.
+/// Whether one rank can represent all, apart from stragglers; over a switch's queue none can.
 bool can_group(const Scenario& scenario);
 
 /// The servers' variables as the placement rule says.

@@ -153,6 +153,32 @@ TEST(ScenarioTest, PartsAddUpToTheStep) {
   }
 }
 
+TEST(ScenarioTest, OverASwitchLinesAreNotFullAllTheTime) {
+  Scenario scenario = with_servers(8, 8, PlacementRule::kSharded);
+  scenario.network = built_in_network("resnet50", 1, 64);
+  scenario.links.across_hosts = {.latency = 5e-6, .bytes_per_second = 60e6};
+  const StepReport fair = simulate(scenario);
+  scenario.switch_queue_seconds = 0.05;
+  const StepReport report = simulate(scenario);
+  EXPECT_GT(report.step_seconds, 1.01 * fair.step_seconds);
+  EXPECT_LT(report.step_seconds, 1.15 * fair.step_seconds);
+  EXPECT_NEAR(sum_of_parts(report), report.step_seconds, 1e-9);
+  EXPECT_NEAR(report.bytes_between_hosts, fair.bytes_between_hosts, 1);
+}
+
+TEST(ScenarioTest, OverASwitchOneServersLineIsItsBytes) {
+  for (const bool on_workers : {true, false}) {
+    Scenario scenario = with_servers(4, 1, PlacementRule::kGreedy);
+    scenario.network = one_layer(0.01, 0.02, 16 << 20);
+    scenario.links.across_hosts = {.latency = 5e-6, .bytes_per_second = 100e6};
+    scenario.servers_on_workers = on_workers;
+    const double fair = simulate(scenario).step_seconds;
+    scenario.switch_queue_seconds = 0.05;
+    // Pulls do not end at the same time, and what is lost is sent again.
+    EXPECT_NEAR(simulate(scenario).step_seconds, fair, 0.03 * fair);
+  }
+}
+
 TEST(ScenarioTest, GroupedServersOnOwnHostsAreExact) {
   for (const int workers : {4, 16, 33}) {
     for (const int servers : {1, 4, 16}) {
@@ -307,6 +333,15 @@ TEST(ScenarioTest, WrongScenariosAreRefused) {
       [&] { simulate(scenario); },
       "[simulate] got stragglers -1, overhead 0, 0 a doubling; expected numbers that are not "
       "negative");
+  scenario = with_servers(4, 4, PlacementRule::kGreedy);
+  scenario.switch_queue_seconds = -1;
+  expect_error([&] { simulate(scenario); },
+               "[simulate] switch_queue_seconds: got -1; expected a time that is not negative; 0: "
+               "no queue");
+  scenario.switch_queue_seconds = 0.05;
+  scenario.detail = Detail::kGrouped;
+  expect_error_containing([&] { simulate(scenario); }, ErrorCode::kInvalidArgument,
+                          "parameter servers without a switch's queue");
   scenario = with_sums(4);
   scenario.steps = 0;
   expect_error([&] { simulate(scenario); }, "[simulate] steps: got 0; expected 1 or more");

@@ -118,6 +118,7 @@ SimulateOptions read_simulate_options(const std::vector<std::string>& words,
   double images_per_second = 0;
   double gbit = -1;
   double latency_us = -1;
+  double switch_queue_ms = 0;
   int64_t batch = 0;
   int servers = 0;
   int seed = 1;
@@ -161,6 +162,10 @@ SimulateOptions read_simulate_options(const std::vector<std::string>& words,
                          scenario.variable_update);
   choice<bool>(line, "--servers-on", "where servers are (default: workers)",
                {{"workers", true}, {"own_hosts", false}}, scenario.servers_on_workers);
+  number(line, "--switch-queue-ms", "X",
+         "that a packet to a host waits at most in a switch; more are lost (default: lines are "
+         "shared fairly)",
+         switch_queue_ms);
   line.text("--links", "FILE.json", "measured or written down (docs/simulate.md)", links);
   number(line, "--gbit-per-second", "X", "of a host's line, instead of --links", gbit);
   number(line, "--latency-us", "X", "between hosts, instead of --links", latency_us);
@@ -171,7 +176,7 @@ SimulateOptions read_simulate_options(const std::vector<std::string>& words,
   number(line, "--overhead-per-doubling", "X", "the same for each doubling of replicas",
          scenario.overhead_per_doubling);
   line.number("--steps", "N", "whose mean is reported (default: 1)", scenario.steps, 1);
-  line.number("--seed", "N", "of the stragglers (default: 1)", seed, 0);
+  line.number("--seed", "N", "of stragglers and wake-ups (default: 1)", seed, 0);
   choice<simulate::Detail>(line, "--detail", "which workers are simulated (default: auto)",
                            {{"auto", simulate::Detail::kAuto},
                             {"grouped", simulate::Detail::kGrouped},
@@ -211,6 +216,7 @@ SimulateOptions read_simulate_options(const std::vector<std::string>& words,
   if (!links.empty()) scenario.links = simulate::links_from_json(read_text(links));
   if (gbit >= 0) scenario.links.across_hosts.bytes_per_second = gbit * 1e9 / 8;
   if (latency_us >= 0) scenario.links.across_hosts.latency = latency_us * 1e-6;
+  scenario.switch_queue_seconds = switch_queue_ms * 1e-3;
   scenario.seed = static_cast<uint64_t>(seed);
   if (replicas.empty()) replicas = {"1"};
   for (const std::string& text : replicas) {
