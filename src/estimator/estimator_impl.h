@@ -17,7 +17,7 @@ class Estimator::Impl {
  public:
   Impl(ModelFn model_fn, EstimatorOptions options);
 
-  void train(const InputFn& input_fn, const TrainOptions& options);
+  void train(Strategy& strategy, const InputFn& input_fn, const TrainOptions& options);
   Evaluation evaluate(const InputFn& input_fn, const EvaluateOptions& options);
 
   std::optional<std::string> latest_checkpoint() const;

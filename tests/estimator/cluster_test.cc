@@ -12,7 +12,7 @@ namespace {
 
 TEST(EstimatorClusterTest, WorkersWithUnequalInputsEndTogetherAndTheEvaluatorBehindThem) {
   const TempFolder folder;
-  ProcessCluster cluster(STRATA_ESTIMATOR_WORKER, {folder.path()},
+  ProcessCluster cluster(STRATA_ESTIMATOR_WORKER, {"mirrored", folder.path()},
                          {{"chief", 1}, {"worker", 1}, {"evaluator", 1}});
   cluster.start();
   const auto exits = cluster.wait(std::chrono::seconds(240));
