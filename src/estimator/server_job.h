@@ -18,8 +18,8 @@ namespace strata::estimator::detail {
 /// they would be written over what workers have pushed. Two small tables on the servers see to it.
 /// The first says whether the values are there: it is written behind them, so that a chief that is
 /// started again restores if the one before it was lost on the way, and else leaves the servers as
-/// they are, where the others train meanwhile. The second is made by the chief afterwards; the other
-/// workers wait for it when they make it, as they do for any table, and for no longer than the
+/// they are, where the others train meanwhile. The second is made by the chief afterwards; the
+/// other workers wait for it when they make it, as they do for any table, and for no longer than the
 /// strategy's timeout. No worker waits for any but the chief.
 ///
 /// The global step is the number of updates of the model's first optimizer on the servers, by all

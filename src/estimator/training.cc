@@ -102,6 +102,7 @@ class TrainSession final : public Session {
   void save() override;
   summary::SummaryWriter* writer() override;
   double loss_over_workers() override;
+  at::Tensor variable_value(const std::string& name) override;
 
  private:
   Checkpoint::Objects objects();
@@ -229,6 +230,13 @@ double TrainSession::loss_over_workers() {
   const double sum = strategy_.reduce(ReduceOp::kSum, PerReplica<double>(std::move(sums)));
   const int64_t all = strategy_.reduce(ReduceOp::kSum, PerReplica<int64_t>(std::move(rows)));
   return mean_loss_of(sum, static_cast<double>(all), model_->spec().loss_over_replicas);
+}
+
+at::Tensor TrainSession::variable_value(const std::string& name) {
+  for (const detail::NamedVariable& each : model_->store().variables()) {
+    if (each.name == name) return each.variable.value().detach();
+  }
+  return {};
 }
 
 /// In the order of tf.estimator: the saver, of the chief its own, counters and summaries, the

@@ -5,6 +5,12 @@
 // Chief and workers train a line with inputs of unequal length, the evaluator evaluates what they
 // save.
 //
+//   strata_estimator_worker watched FOLDER
+//
+// The same with equal inputs, 40 steps and a checkpoint every fourth, which the chief lets the
+// evaluator evaluate before it trains on. The chief prints "sha256 ..." of weights and slots and
+// "evaluation N: loss" of each at the end.
+//
 //   strata_estimator_worker servers FOLDER MAX_STEPS
 //
 // Chief and workers train with parameter servers a variable to which each push adds 1, to MAX_STEPS
@@ -12,16 +18,22 @@
 //
 // Prints "trained to N: w" or "evaluated N: w"; with servers also "step N" of each step, and at the
 // end "made K steps, the last N".
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "estimator/eval_events.h"
 #include "estimator/line_model.h"
 #include "strata/core/file_system.h"
 #include "strata/estimator/train_and_evaluate.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
+#include "strata/tensor/fingerprint.h"
 
 namespace {
 
@@ -96,6 +108,66 @@ void run_mirrored(const std::string& folder) {
             {.input_fn = line_input(6, 3, 1), .start_delay_secs = 0, .throttle_secs = 0}));
 }
 
+/// Waits until what is saved has been evaluated.
+class WaitsForEvaluator final : public CheckpointSaverListener {
+ public:
+  explicit WaitsForEvaluator(std::string folder) : folder_(std::move(folder)) {}
+
+  bool after_save(int64_t step) override {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (!strata::estimator::detail::evaluations_in(folder_).contains(step)) {
+      STRATA_CHECK(std::chrono::steady_clock::now() < deadline, kDeadlineExceeded,
+                   "the evaluator has not evaluated step ", step);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+
+ private:
+  const std::string folder_;
+};
+
+void print_watched(const Estimator& estimator) {
+  std::vector<at::Tensor> state;
+  for (const std::string& name : estimator.variable_names()) {
+    state.push_back(estimator.variable_value(name));
+  }
+  std::printf("sha256 %s\n", tensor::fingerprint(state).c_str());
+  for (const auto& [step, metrics] :
+       strata::estimator::detail::evaluations_in(estimator.eval_dir())) {
+    std::printf("evaluation %lld: %.9g\n", static_cast<long long>(step), metrics.at("loss"));
+  }
+}
+
+Input shuffled_input(const InputContext& context) {
+  const at::Tensor x = at::arange(1, 13, at::kFloat).reshape({12, 1});
+  return data::Dataset::from_tensor_slices({x, x * 2})
+      .shuffle(12, {.seed = 7 + static_cast<uint64_t>(context.input_pipeline_id)})
+      .repeat()
+      .batch(2);
+}
+
+void run_watched(const std::string& folder) {
+  RunConfigOptions options{
+      .tf_random_seed = 1, .save_checkpoints_steps = 4, .log_step_count_steps = {}};
+  std::optional<MultiWorkerMirroredStrategy> strategy;
+  if (RunConfig().task_type() != "evaluator") {
+    MultiWorkerMirroredOptions workers{.devices = {"cpu:0"}, .seed = 3};
+    workers.server.start_timeout = std::chrono::seconds(60);
+    strategy.emplace(workers);
+    options.train_distribute = &*strategy;
+  }
+  Estimator estimator(strata::estimator::test::LineModel{.learning_rate = 0.0001, .momentum = 0.9},
+                      {.model_dir = folder, .config = RunConfig(options)});
+  (void)train_and_evaluate(
+      estimator,
+      {.input_fn = shuffled_input,
+       .max_steps = 40,
+       .saving_listeners = {std::make_shared<WaitsForEvaluator>(estimator.eval_dir())}},
+      {.input_fn = line_input(6, 3, 1), .start_delay_secs = 0, .throttle_secs = 0});
+  if (estimator.config().is_chief()) print_watched(estimator);
+}
+
 void run_with_servers(const std::string& folder, int64_t max_steps) {
   Estimator estimator(counting_model,
                       {.model_dir = folder, .config = RunConfig({.save_checkpoints_steps = 20})});
@@ -114,10 +186,13 @@ int main(int argc, char** argv) {
   try {
     if (argc == 3 && std::string(argv[1]) == "mirrored") {
       run_mirrored(argv[2]);
+    } else if (argc == 3 && std::string(argv[1]) == "watched") {
+      run_watched(argv[2]);
     } else if (argc == 4 && std::string(argv[1]) == "servers") {
       run_with_servers(argv[2], std::stoll(argv[3]));
     } else {
-      std::fprintf(stderr, "usage: strata_estimator_worker mirrored|servers FOLDER [MAX_STEPS]\n");
+      std::fprintf(stderr,
+                   "usage: strata_estimator_worker mirrored|watched|servers FOLDER [MAX_STEPS]\n");
       return 2;
     }
   } catch (const std::exception& error) {

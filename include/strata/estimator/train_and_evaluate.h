@@ -47,8 +47,8 @@ struct TrainAndEvaluateResult {
 /// One process: evaluations are made behind saves (never behind the first one of a call, which is
 /// what it began with), and at the end. A cluster (TF_CONFIG), where each task calls it: the chief
 /// and the workers train with a MultiWorkerMirroredStrategy, the chief has the listeners, and the
-/// task `evaluator` evaluates, until it has evaluated max_steps, or, without that, the last step. In
-/// a cluster with tasks `ps` these serve until the others have ended, and chief and workers train
+/// task `evaluator` evaluates, until it has evaluated max_steps, or, without that, the last step.
+/// In a cluster with tasks `ps` these serve until the others have ended, and chief and workers train
 /// with a ParameterServerStrategy, which is made here if the config has none.
 /// @return In a cluster the evaluator's; nothing in the others.
 /// @throws Error  kInvalidArgument: max_steps or steps below 1, negative times, exporters without

@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,22 @@ std::map<std::string, Predictor::Signature> signatures_of(const EstimatorSpec& s
   return signatures;
 }
 
+Features predictions_of(detail::BuiltModel& model, const Features& numbers,
+                        const Features& features) {
+  try {
+    return model.predict(numbers).predictions;
+  } catch (const std::out_of_range&) {  // of Features::at
+    std::vector<std::string> texts;
+    for (const auto& [name, feature] : features) {
+      if (feature.is_text) texts.push_back(name);
+    }
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        str_cat("[estimator] export_saved_model: the model_fn reads a feature that a graph ",
+                "cannot have; texts (", join(texts), ") are read by columns alone"));
+  }
+}
+
 /// The model's predictions as a graph: of numbers, then of columns' ids.
 graph::InferenceGraph record(detail::BuiltModel& model, ExportedIds& ids,
                              const Features& features) {
@@ -102,7 +119,7 @@ graph::InferenceGraph record(detail::BuiltModel& model, ExportedIds& ids,
     }
     if (next != given.end()) ids.give({next, given.end()});
     std::vector<at::Tensor> outputs;
-    for (const auto& [name, prediction] : model.predict(numbers).predictions) {
+    for (const auto& [name, prediction] : predictions_of(model, numbers, features)) {
       outputs.push_back(prediction.values);
     }
     return outputs;

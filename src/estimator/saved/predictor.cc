@@ -4,6 +4,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
