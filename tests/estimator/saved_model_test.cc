@@ -4,7 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "estimator/line_model.h"
 #include "strata/core/file_system.h"
 #include "strata/estimator/canned.h"
+#include "strata/estimator/feature_layers.h"
 #include "strata/estimator/predictor.h"
 #include "strata/estimator/train_and_evaluate.h"
 #include "support/expect_error.h"
@@ -33,7 +35,7 @@ const char* const kPeople =
     "62,\"Far, far away\",3,1\n"
     "33,Bergen,2,0\n";
 
-std::string write_people(const test::TempFolder& folder) {
+std::string write_people(const strata::test::TempFolder& folder) {
   const std::string path = folder.path() + "/people.csv";
   std::ofstream(path) << kPeople;
   return path;
@@ -63,8 +65,8 @@ Features people_features() {
 DNNLinearCombinedClassifier people_model(const std::string& folder, bool hashes) {
   const FeatureColumn age = fc::numeric_column(
       "age", {.normalizer_fn = [](const at::Tensor& x) { return (x - 30) / 10; }});
-  const FeatureColumn city =
-      fc::categorical_column_with_vocabulary_list("city", {"Oslo", "Bergen"}, {.default_value = 1});
+  const FeatureColumn city = fc::categorical_column_with_vocabulary_list(
+      "city", std::vector<std::string>{"Oslo", "Bergen"}, {.default_value = 1});
   const FeatureColumn code = fc::categorical_column_with_identity("code", 4);
   std::vector<FeatureColumn> wide = {fc::bucketized_column(age, {-1, 0.5}), city, code};
   if (hashes) {
@@ -91,7 +93,7 @@ bool hashes_here() {
 }
 
 TEST(SavedModelTest, AModelFnPredictsWithoutItsProgram) {
-  const test::TempFolder folder;
+  const strata::test::TempFolder folder;
   Estimator line(test::LineModel{.offset = 0.25}, {.model_dir = folder.path() + "/run"});
   line.train(test::line_input(6, 2), {.max_steps = 7});
   const std::string exported =
@@ -110,7 +112,7 @@ TEST(SavedModelTest, AModelFnPredictsWithoutItsProgram) {
 }
 
 TEST(SavedModelTest, ACannedModelsColumnsAreComputedWhereItIsLoaded) {
-  const test::TempFolder folder;
+  const strata::test::TempFolder folder;
   const std::string csv = write_people(folder);
   DNNLinearCombinedClassifier model = people_model(folder.path() + "/run", hashes_here());
   model.train(people(csv, 3, 20));
@@ -143,9 +145,10 @@ TEST(SavedModelTest, ACannedModelsColumnsAreComputedWhereItIsLoaded) {
 }
 
 TEST(SavedModelTest, RowsMayHaveAsManyEntriesAsTheExample) {
-  const test::TempFolder folder;
+  const strata::test::TempFolder folder;
   const FeatureColumn tags = fc::weighted_categorical_column(
-      fc::categorical_column_with_vocabulary_list("tags", {"a", "b", "c"}), "weights");
+      fc::categorical_column_with_vocabulary_list("tags", std::vector<std::string>{"a", "b", "c"}),
+      "weights");
   LinearRegressor model(
       {.feature_columns = {tags}, .optimizer = "SGD", .model_dir = folder.path() + "/run"});
   const auto texts = [](std::vector<std::string> entries, int64_t rows) {
@@ -188,7 +191,7 @@ TEST(SavedModelTest, RowsMayHaveAsManyEntriesAsTheExample) {
 }
 
 TEST(SavedModelTest, AnExporterWritesThem) {
-  const test::TempFolder folder;
+  const strata::test::TempFolder folder;
   Estimator line(test::LineModel{}, {.model_dir = folder.path()});
   const auto result = train_and_evaluate(
       line, {.input_fn = test::line_input(6, 2), .max_steps = 4},
@@ -200,7 +203,7 @@ TEST(SavedModelTest, AnExporterWritesThem) {
 }
 
 TEST(SavedModelTest, WhatIsWrongIsNamed) {
-  const test::TempFolder folder;
+  const strata::test::TempFolder folder;
   Estimator line(test::LineModel{}, {.model_dir = folder.path() + "/run"});
   const Features x = {{"x", {.values = at::zeros({1, 1})}}};
   const std::string base = folder.path() + "/export";
@@ -229,7 +232,7 @@ TEST(SavedModelTest, WhatIsWrongIsNamed) {
 }
 
 TEST(SavedModelTest, ATextThatAModelFnReadsItselfIsRefused) {
-  const test::TempFolder folder;
+  const strata::test::TempFolder folder;
   const ModelFn by_width = [](const Features& features, const Labels& labels, Mode mode,
                               ModelContext& context) {
     const Variable w = context.variable("w", [] { return at::ones({1}); });
@@ -274,7 +277,7 @@ TEST(SavedModelTest, ServingFeaturesAreThoseOfASpec) {
 
 #ifdef STRATA_COMMAND
 TEST(StrataPredictTest, PredictsRowsOfACsvFile) {
-  const test::TempFolder folder;
+  const strata::test::TempFolder folder;
   const std::string csv = write_people(folder);
   DNNLinearCombinedClassifier model = people_model(folder.path() + "/run", hashes_here());
   model.train(people(csv, 3, 2));
@@ -283,7 +286,7 @@ TEST(StrataPredictTest, PredictsRowsOfACsvFile) {
   const std::string exported = export_saved_model(model, folder.path() + "/export", example);
 
   const std::string output = folder.path() + "/predictions.csv";
-  const test::Outcome wrote = test::run_program(
+  const strata::test::Outcome wrote = strata::test::run_program(
       STRATA_COMMAND,
       {"predict", exported, "--input", csv, "--output", output, "--signature", "predict"});
   ASSERT_EQ(wrote.exit_code, 0) << wrote.output;
@@ -304,15 +307,15 @@ TEST(StrataPredictTest, PredictsRowsOfACsvFile) {
         << line << " in " << text;
   }
 
-  const test::Outcome shown =
-      test::run_program(STRATA_COMMAND, {"predict", exported, "--signatures"});
+  const strata::test::Outcome shown =
+      strata::test::run_program(STRATA_COMMAND, {"predict", exported, "--signatures"});
   EXPECT_NE(shown.output.find("feature city: 1 text\n"), std::string::npos) << shown.output;
   EXPECT_NE(shown.output.find("signature regression (regress): outputs\n"), std::string::npos)
       << shown.output;
 
   std::ofstream(csv) << "age,code\n1,2\n";
-  const test::Outcome refused =
-      test::run_program(STRATA_COMMAND, {"predict", exported, "--input", csv});
+  const strata::test::Outcome refused =
+      strata::test::run_program(STRATA_COMMAND, {"predict", exported, "--input", csv});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_NE(refused.output.find("has no column 'city'; expected the model's features (age, city, "
                                 "code) in its header; got age, code"),
