@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "estimator/eval_events.h"
@@ -17,15 +20,19 @@ using strata::test::TempFolder;
 using test::line_input;
 using test::LineModel;
 
-RunConfig config(const char* tf_config = nullptr) {
-  cluster::Environment environment;
-  if (tf_config != nullptr) environment = cluster::Environment({{"TF_CONFIG", tf_config}});
-  return RunConfig({.environment = environment});
+RunConfig config_of(const std::string& tf_config) {
+  RunConfigOptions options;
+  options.environment.emplace();
+  if (!tf_config.empty()) {
+    options.environment.emplace(
+        std::map<std::string, std::string, std::less<>>{{"TF_CONFIG", tf_config}});
+  }
+  return RunConfig(options);
 }
 
 TEST(InMemoryEvaluatorHookTest, EvaluatesPresentValuesAtTheBeginningAtIntervalsAndAtTheEnd) {
   const TempFolder folder;
-  Estimator line(LineModel{.offset = 0.5}, {.model_dir = folder.path(), .config = config()});
+  Estimator line(LineModel{.offset = 0.5}, {.model_dir = folder.path(), .config = config_of("")});
   const auto hook = std::make_shared<InMemoryEvaluatorHook>(
       line, line_input(6, 3, 1), InMemoryEvaluatorOptions{.name = "memory", .every_n_iter = 2});
   line.train(line_input(6, 2), {.hooks = {hook}, .max_steps = 5});
@@ -44,14 +51,14 @@ TEST(InMemoryEvaluatorHookTest, EvaluatesPresentValuesAtTheBeginningAtIntervalsA
 
 TEST(InMemoryEvaluatorHookTest, RefusesWhatItCannotDo) {
   const TempFolder folder;
-  Estimator line(LineModel{}, {.model_dir = folder.path(), .config = config()});
+  Estimator line(LineModel{}, {.model_dir = folder.path(), .config = config_of("")});
   expect_error_containing(
       [&] {
         InMemoryEvaluatorHook(line, line_input(6, 2), InMemoryEvaluatorOptions{.every_n_iter = 0});
       },
       ErrorCode::kInvalidArgument, "got every_n_iter 0; expected 1 or more");
   Estimator of_cluster(LineModel{}, {.model_dir = folder.path(),
-                                     .config = config(R"({"cluster": {"worker": ["a:1", "b:1"]},
+                                     .config = config_of(R"({"cluster": {"worker": ["a:1", "b:1"]},
                             "task": {"type": "worker", "index": 0}})")});
   const auto hook = std::make_shared<InMemoryEvaluatorHook>(of_cluster, line_input(6, 2));
   expect_error_containing(
@@ -65,7 +72,7 @@ TEST(InMemoryEvaluatorHookTest, AnEvaluationHasNoVariablesThatAreTrained) {
     void begin(Session& session) override { (void)session.variable_value("w"); }
   };
   const TempFolder folder;
-  Estimator line(LineModel{}, {.model_dir = folder.path(), .config = config()});
+  Estimator line(LineModel{}, {.model_dir = folder.path(), .config = config_of("")});
   expect_error_containing(
       [&] { line.evaluate(line_input(6, 2, 1), {.hooks = {std::make_shared<Asks>()}}); },
       ErrorCode::kFailedPrecondition, "evaluate trains no variables; use the hook in train");

@@ -7,6 +7,11 @@ namespace {
 
 thread_local ExportedIds* exported_here = nullptr;
 
+/// A model_fn may make its columns anew in each call.
+bool are_same(const ColumnImpl& a, const ColumnImpl& b) {
+  return &a == &b || (a.name() == b.name() && a.describe() == b.describe());
+}
+
 }  // namespace
 
 ExportedIds::ExportedIds() { exported_here = this; }
@@ -18,14 +23,14 @@ ExportedIds::Suspended::~Suspended() { exported_here = outer_; }
 
 void ExportedIds::add(const ColumnImpl& column, int64_t most) {
   for (const Column& each : columns_) {
-    if (each.column.get() == &column) return;
+    if (are_same(*each.column, column)) return;
   }
   columns_.push_back({column.shared_from_this(), most});
 }
 
 Entries ExportedIds::find(const ColumnImpl& column) const {
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (columns_[i].column.get() == &column) return {.ids = given_.at(i)};
+    if (are_same(*columns_[i].column, column)) return {.ids = given_.at(i)};
   }
   throw Error(ErrorCode::kFailedPrecondition,
               str_cat("[estimator] export_saved_model: the model_fn asks for the column '",
