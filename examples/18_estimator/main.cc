@@ -1,15 +1,21 @@
 // tf.estimator in C++: a model_fn, trained and evaluated in a folder that it goes on from.
 //
-//   build/release/examples/18_estimator [--epochs 1] [--devices 2] [--batch 64]
+//   build/release/examples/18_estimator [FOLDER] [--epochs 1] [--devices 2] [--batch 64]
 //
 // prints
 //
 //   step 938: accuracy 0.95
 //   first digits of the test set: 7 2 1 0 4 1 4 9
 //
-// A batch is one replica's (TensorFlow's rule): with 2 devices a step has 2 of them.
+// A batch is one replica's (TensorFlow's rule): with 2 devices a step has 2 of them. The same program
+// is every task of a cluster with parameter servers, where the evaluator prints this:
+//
+//   build/release/strata launch -n 3 --chief --ps 1 --evaluator build/release/examples/18_estimator
+//
+// With the same FOLDER it continues where it was.
 #include <cstdio>
-#include <filesystem>
+#include <optional>
+#include <string>
 
 #include "strata/strata.h"
 #include "support/arguments.h"
@@ -45,27 +51,29 @@ estimator::EstimatorSpec model_fn(const estimator::Features& features,
   return spec;
 }
 
-void train(const examples::Arguments& arguments) {
+void train(const examples::Arguments& arguments, const std::string& folder) {
   const auto mnist = strata::data::load_mnist();
-  strata::MirroredStrategy strategy({.devices = arguments.devices, .seed = 1});
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / "strata-18-estimator").string();
-  std::filesystem::remove_all(folder);  // a program that is to go on leaves it
+  estimator::RunConfigOptions options{.tf_random_seed = 1, .save_checkpoints_steps = 500};
+  std::optional<strata::MirroredStrategy> strategy;  // a cluster has one of its own
+  if (estimator::RunConfig().is_alone()) {
+    strategy.emplace(strata::MirroredOptions{.devices = arguments.devices, .seed = 1});
+    options.train_distribute = &*strategy;
+  }
   estimator::Estimator digits(
-      model_fn,
-      {.model_dir = folder,
-       .config = estimator::RunConfig(
-           {.tf_random_seed = 1, .save_checkpoints_steps = 500, .train_distribute = &strategy}),
-       .params = Params{}});
+      model_fn, {.model_dir = folder, .config = estimator::RunConfig(options), .params = Params{}});
 
   const auto train_input = [&](const strata::InputContext&) -> estimator::Input {
-    return mnist.train_dataset().shuffle(60000).repeat(arguments.epochs).batch(arguments.batch);
+    return mnist.train_dataset().shuffle(60000).repeat().batch(arguments.batch);
   };
   const auto test_input = [&](const strata::InputContext&) -> estimator::Input {
     return mnist.test_dataset().batch(1000);
   };
-  const auto result = estimator::train_and_evaluate(digits, {.input_fn = train_input},
-                                                    {.input_fn = test_input, .steps = {}});
+  const int replicas = strategy ? strategy->num_replicas_in_sync() : 1;
+  const int64_t max_steps = arguments.epochs * 60000 / (arguments.batch * replicas);
+  const auto result = estimator::train_and_evaluate(
+      digits, {.input_fn = train_input, .max_steps = max_steps},
+      {.input_fn = test_input, .steps = {}, .start_delay_secs = 0, .throttle_secs = 1});
+  if (!result.evaluation) return;  // another task of the cluster evaluates
   std::printf("step %lld: accuracy %.2f\n", static_cast<long long>(result.evaluation->global_step),
               result.evaluation->at("accuracy"));
 
@@ -79,6 +87,10 @@ void train(const examples::Arguments& arguments) {
 }
 
 int main(int argc, char** argv) {
-  return strata::run_main(
-      [&] { train(examples::parse(argc, argv, {.epochs = 1, .batch = 64, .devices = {}})); });
+  return strata::run_main([&] {
+    const bool named = argc > 1 && argv[1][0] != '-';
+    const std::string folder = named ? argv[1] : "estimator_run";
+    if (named) --argc, ++argv;
+    train(examples::parse(argc, argv, {.epochs = 1, .batch = 64, .devices = {}}), folder);
+  });
 }

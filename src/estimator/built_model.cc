@@ -181,6 +181,15 @@ std::vector<at::Tensor> BuiltModel::step(const std::vector<at::Tensor>& fields,
   return results;
 }
 
+EstimatorSpec BuiltModel::predict(const Features& features) {
+  const int64_t rows = features.empty() ? 0 : features.begin()->second.values.size(0);
+  ModelContext context(store_, rows, /*building=*/false);
+  const keras::detail::CallContextGuard of_layers(
+      {.training = false, .decided = true, .losses = &context.added_losses()});
+  return store_.strategy().scope(
+      [&] { return model_fn_(features, Labels(), store_.mode(), context); });
+}
+
 BuiltModel::Results BuiltModel::run(const Element& parts) {
   if (function_) function_->prepare_to_record();
   const bool training = store_.mode() == Mode::kTrain;

@@ -49,6 +49,8 @@ class BuiltModel {
   /// One step on all replicas. kTrain: the loss, then the scalars; kEval: nothing; kPredict: the
   /// predictions. The names of scalars and predictions are in `names`.
   Results run(const Element& parts);
+  /// kPredict: what the model_fn makes of features, outside of steps.
+  EstimatorSpec predict(const Features& features);
   static const std::vector<std::string>& names(const graph::FunctionCore::Result& result);
 
   /// kEval: the mean of the batches' losses.

@@ -1,9 +1,12 @@
 #include "strata/estimator/early_stopping.h"
 
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/join.h"
+#include "estimator/estimator_impl.h"
 #include "estimator/eval_events.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
@@ -38,6 +41,28 @@ class EarlyStoppingHook final : public SessionRunHook {
  private:
   const std::function<bool()> should_stop_;
   StepTimer timer_;
+};
+
+/// Of a worker with parameter servers, which sees steps that are in no checkpoint yet.
+class StopAtCheckpointStepHook final : public SessionRunHook {
+ public:
+  StopAtCheckpointStepHook(const Estimator& estimator, int64_t last_step, double wait_secs)
+      : estimator_(estimator), last_step_(last_step), wait_secs_(wait_secs) {}
+
+  void after_run(Session& session, const StepResults& /*results*/) override {
+    if (session.global_step() < last_step_) return;
+    const auto checkpoint = estimator_.latest_checkpoint();
+    if (checkpoint && detail::step_of_checkpoint(*checkpoint) >= last_step_) {
+      session.request_stop();
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(wait_secs_));
+    }
+  }
+
+ private:
+  const Estimator estimator_;
+  const int64_t last_step_;
+  const double wait_secs_;
 };
 
 /// Calls `look` with each evaluation's value that counts, in the order of steps, until it returns
@@ -92,6 +117,20 @@ std::shared_ptr<SessionRunHook> stop_if_beyond(const Estimator& estimator,
 std::shared_ptr<SessionRunHook> make_early_stopping_hook(std::function<bool()> should_stop,
                                                          const EarlyStoppingOptions& options) {
   return std::make_shared<EarlyStoppingHook>(std::move(should_stop), options);
+}
+
+std::shared_ptr<SessionRunHook> make_stop_at_checkpoint_step_hook(
+    const Estimator& estimator, int64_t last_step, double wait_after_file_check_secs) {
+  STRATA_CHECK(last_step > 0 && wait_after_file_check_secs >= 0, kInvalidArgument,
+               "[estimator] make_stop_at_checkpoint_step_hook: got last_step ", last_step,
+               ", wait_after_file_check_secs ", wait_after_file_check_secs,
+               "; expected last_step > 0 and no negative time");
+  const RunConfig& config = estimator.config();
+  if (config.num_ps_replicas() > 0 && !config.is_chief()) {
+    return std::make_shared<StopAtCheckpointStepHook>(estimator, last_step,
+                                                      wait_after_file_check_secs);
+  }
+  return std::make_shared<StopAtStepHook>(StopAtStepHook::Options{.last_step = last_step});
 }
 
 std::shared_ptr<SessionRunHook> stop_if_no_decrease_hook(const Estimator& estimator,

@@ -98,7 +98,7 @@ Estimator::Estimator(ModelFn model_fn, EstimatorOptions options)
     : impl_(std::make_shared<Impl>(std::move(model_fn), std::move(options))) {}
 
 Estimator& Estimator::train(const InputFn& input_fn, const TrainOptions& options) {
-  impl_->train(input_fn, options);
+  impl_->train(detail::given_or_default(config().options().train_distribute), input_fn, options);
   return *this;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <any>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,8 +18,12 @@ class Estimator::Impl {
  public:
   Impl(ModelFn model_fn, EstimatorOptions options);
 
-  void train(const InputFn& input_fn, const TrainOptions& options);
+  void train(Strategy& strategy, const InputFn& input_fn, const TrainOptions& options);
   Evaluation evaluate(const InputFn& input_fn, const EvaluateOptions& options);
+  /// Of the values that `restore` gives the model, which has been trained for `global_step` steps.
+  Evaluation evaluate(const InputFn& input_fn, const EvaluateOptions& options, int64_t global_step,
+                      const std::optional<std::string>& checkpoint,
+                      const std::function<void(detail::BuiltModel& model)>& restore);
 
   std::optional<std::string> latest_checkpoint() const;
   /// Returns `path` if it is not empty, else the path of the newest checkpoint in model_dir, if any.

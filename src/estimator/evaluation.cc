@@ -15,11 +15,18 @@ constexpr ReadingSession::Call kEvaluate = {"evaluate", "has a loss at its end a
 }  // namespace
 
 Evaluation Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOptions& how) {
+  const auto checkpoint = checkpoint_to_read(how.checkpoint_path);
+  return evaluate(input_fn, how, checkpoint ? detail::step_of_checkpoint(*checkpoint) : 0,
+                  checkpoint, [&](detail::BuiltModel& model) { restore(model, checkpoint); });
+}
+
+Evaluation Estimator::Impl::evaluate(
+    const InputFn& input_fn, const EvaluateOptions& how, int64_t global_step,
+    const std::optional<std::string>& checkpoint,
+    const std::function<void(detail::BuiltModel& model)>& restore_values) {
   STRATA_CHECK(how.steps.value_or(1) > 0, kInvalidArgument, "[estimator] evaluate: got steps ",
                *how.steps, "; expected steps > 0, or none for all of the input");
   Strategy& strategy = detail::given_or_default(options.config.options().eval_distribute);
-  const auto checkpoint = checkpoint_to_read(how.checkpoint_path);
-  const int64_t global_step = checkpoint ? detail::step_of_checkpoint(*checkpoint) : 0;
   return detail::with_other_processes(strategy, [&] {
     detail::BatchInput input(strategy, input_fn);
     detail::BuiltModel model(model_fn, strategy, options.config, options.params, Mode::kEval,
@@ -32,7 +39,7 @@ Evaluation Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
       for (const auto& hook : hooks) ((*hook).*call)(session, arguments...);
     };
     tell(&SessionRunHook::begin);
-    restore(model, checkpoint);
+    restore_values(model);
     tell(&SessionRunHook::after_create_session);
     const ReadingResults results(kEvaluate);
     for (int64_t step = 0; !session.stop_requested() && (!how.steps || step < *how.steps); ++step) {

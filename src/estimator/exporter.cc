@@ -1,14 +1,13 @@
 #include "strata/estimator/exporter.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "estimator/estimator_impl.h"
 #include "estimator/eval_events.h"
+#include "estimator/export_folder.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/checkpoint/safetensors.h"
 #include "strata/core/error.h"
@@ -18,7 +17,6 @@
 namespace strata::estimator {
 namespace {
 
-constexpr int kNameTries = 10;
 constexpr std::string_view kExportedGroup = "model/";
 
 /// Folders of exports have names of ten digits; folders with other names are not touched.
@@ -56,13 +54,6 @@ std::string export_and_clean(const ExporterOptions& options, Estimator& estimato
     remove_old_exports(export_path, options.exports_to_keep);
   }
   return written;
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  const auto file = file_system_of(path).create(path);
-  file->append(std::as_bytes(std::span(text)));
-  file->sync();
-  file->close();
 }
 
 }  // namespace
@@ -133,16 +124,6 @@ std::optional<std::string> BestExporter::export_model(Estimator& estimator,
 
 std::string export_checkpoint(Estimator& /*estimator*/, const std::string& export_path,
                               const std::string& checkpoint_path) {
-  const FileSystem& files = file_system_of(export_path);
-  int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
-  const int64_t first = seconds;
-  while (files.info(join_path(export_path, std::to_string(seconds)))) {
-    STRATA_CHECK(++seconds < first + kNameTries, kAlreadyExists,
-                 "[estimator] export_checkpoint: ", export_path, " has folders ", first, " to ",
-                 seconds - 1, "; try again later");
-  }
   NamedTensors tensors;
   for (const CheckpointVariable& variable : list_variables(checkpoint_path)) {
     if (!variable.name.starts_with(kExportedGroup)) continue;
@@ -151,15 +132,10 @@ std::string export_checkpoint(Estimator& /*estimator*/, const std::string& expor
   }
   Json json = Json::object();
   json.set("global_step", detail::step_of_checkpoint(checkpoint_path));
-  const std::string folder = join_path(export_path, std::to_string(seconds));
-  const std::string temporary = join_path(export_path, str_cat("temp-", seconds));
-  files.make_folders(temporary);
-  save_safetensors(join_path(temporary, "variables.safetensors"), tensors);
-  write_text(join_path(temporary, "model.json"), json.dump(2));
-  files.sync_folder(temporary);
-  files.rename(temporary, folder);
-  files.sync_folder(export_path);
-  return folder;
+  return detail::write_export(export_path, "export_checkpoint", [&](const std::string& folder) {
+    save_safetensors(join_path(folder, "variables.safetensors"), tensors);
+    detail::write_text_file(join_path(folder, "model.json"), json.dump(2));
+  });
 }
 
 }  // namespace strata::estimator

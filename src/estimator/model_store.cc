@@ -2,7 +2,9 @@
 
 #include <ATen/TensorOperators.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "strata/core/error.h"
 #include "strata/keras/layer_impl.h"
@@ -161,6 +163,19 @@ std::string ModelStore::slot_name(const std::string& name) const {
 
 Tracked ModelStore::tracked_variables() const {
   return {std::make_shared<NamedVariables>(variables_)};
+}
+
+Tracked ModelStore::tracked_untrained_variables() const {
+  std::vector<NamedVariable> untrained;
+  for (const NamedVariable& each : variables_) {
+    const bool trained = std::ranges::any_of(optimizers_, [&](const auto& named) {
+      return std::ranges::any_of(named.second->variables(), [&](const Variable& variable) {
+        return variable.is_same(each.variable);
+      });
+    });
+    if (!trained) untrained.push_back(each);
+  }
+  return {std::make_shared<NamedVariables>(std::move(untrained))};
 }
 
 Tracked ModelStore::tracked(optimizers::Optimizer& optimizer) const {

@@ -70,6 +70,8 @@ class ModelStore {
   std::string slot_name(const std::string& name) const;
   /// For checkpoints: the variables, and an optimizer, by these names.
   Tracked tracked_variables() const;
+  /// Those that no optimizer trains.
+  Tracked tracked_untrained_variables() const;
   Tracked tracked(optimizers::Optimizer& optimizer) const;
 
  private:

@@ -31,6 +31,11 @@ class ReadingSession final : public Session {
                         " saves no checkpoints; use the hook in train"));
   }
   summary::SummaryWriter* writer() override { return nullptr; }
+  at::Tensor variable_value(const std::string& /*name*/) override {
+    throw Error(ErrorCode::kFailedPrecondition,
+                str_cat("[estimator] Session::variable_value: ", call_.name,
+                        " trains no variables; use the hook in train"));
+  }
   double loss_over_workers() override {
     throw Error(
         ErrorCode::kFailedPrecondition,

@@ -1,6 +1,8 @@
 #include "strata/estimator/train_and_evaluate.h"
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -8,9 +10,13 @@
 #include "estimator/estimator_impl.h"
 #include "estimator/evaluate_and_export.h"
 #include "estimator/evaluator_loop.h"
+#include "runtime/replica_group.h"
+#include "runtime/variable_placement.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
+#include "strata/strategies/parameter_server_strategy.h"
 
 namespace strata::estimator {
 namespace {
@@ -36,6 +42,27 @@ void check_specs(const TrainSpec& train, const EvalSpec& eval) {
                  "[estimator] EvalSpec: got two exporters called '", exporter->name(),
                  "'; exporters must have unique names: those of their folders");
   }
+}
+
+/// One task of a cluster with parameter servers.
+void train_with_servers(Estimator& estimator, const TrainSpec& train) {
+  const RunConfigOptions& options = estimator.config().options();
+  const auto resolver = std::make_shared<cluster::TfConfigResolver>(
+      cluster::TfConfigOptions{.environment = options.environment});
+  if (run_parameter_server({.cluster_resolver = resolver})) return;
+  std::optional<ParameterServerStrategy> made;
+  if (options.train_distribute == nullptr)
+    made.emplace(ParameterServerStrategyOptions{.cluster_resolver = resolver});
+  Strategy& strategy = made ? *made : *options.train_distribute;
+  STRATA_CHECK(strategy.group().placement().store() != nullptr, kInvalidArgument,
+               "[estimator] train_and_evaluate: got a cluster with parameter servers and a ",
+               strategy.name(),
+               "; set RunConfigOptions::train_distribute to a "
+               "ParameterServerStrategy, or leave it out");
+  estimator.impl()->train(strategy, train.input_fn,
+                          {.hooks = train.hooks,
+                           .max_steps = train.max_steps,
+                           .saving_listeners = train.saving_listeners});
 }
 
 /// Evaluates what training saves.
@@ -101,10 +128,6 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
                                           const EvalSpec& eval) {
   check_specs(train, eval);
   const RunConfig& config = estimator.config();
-  STRATA_CHECK(
-      config.num_ps_replicas() == 0, kUnimplemented,
-      "[estimator] train_and_evaluate: got a cluster with parameter servers, which it does ",
-      "not run; use a MultiWorkerMirroredStrategy, or fit with a ParameterServerStrategy");
   if (config.task_type() == cluster::kEvaluator) {
     STRATA_CHECK(config.task_id() == 0, kInvalidArgument,
                  "[estimator] train_and_evaluate: got evaluator ", config.task_id(),
@@ -112,6 +135,10 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
     return detail::run_evaluator(estimator, eval, train.max_steps, [](double seconds) {
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     });
+  }
+  if (config.num_ps_replicas() > 0) {
+    train_with_servers(estimator, train);
+    return {};
   }
   if (!config.cluster_spec().empty() && config.num_worker_replicas() > 1) {
     STRATA_CHECK(config.options().train_distribute != nullptr, kInvalidArgument,

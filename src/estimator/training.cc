@@ -10,7 +10,10 @@
 #include "core/atomic_file.h"
 #include "estimator/estimator_impl.h"
 #include "estimator/evaluator_loop.h"
+#include "estimator/input_place.h"
+#include "estimator/server_job.h"
 #include "runtime/replica_group.h"
+#include "runtime/variable_placement.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/core/file_system.h"
 #include "strata/core/json.h"
@@ -37,39 +40,6 @@ void remove_finished_step(const std::string& model_dir) {
   const std::string path = join_path(model_dir, kFinishedFile);
   if (file_system_of(path).info(path)) file_system_of(path).remove(path);
 }
-
-/// The place in the input, for checkpoints. A restored one is not taken before it is asked for.
-class InputPlace final : public Trackable {
- public:
-  explicit InputPlace(keras::detail::BatchFeed& feed) : feed_(feed) {}
-
-  ObjectState state() override {
-    return {.values = {{.name = "",
-                        .read = [this] { return CheckpointValue(feed_.position()); },
-                        .write =
-                            [this](const CheckpointValue& value) {
-                              restored_ = strata::detail::checkpoint_value<std::string>(value);
-                            }}}};
-  }
-
-  /// Goes on where the checkpoint was saved; where that was another input, at the beginning.
-  void go_on() {
-    if (restored_.empty()) return;
-    try {
-      feed_.restore(restored_);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kInvalidArgument) throw;
-      STRATA_LOG(kWarning) << "[estimator] train: the checkpoint is of training with another "
-                              "input, so this one starts at its beginning: "
-                           << error.what();
-      feed_.start(0);
-    }
-  }
-
- private:
-  keras::detail::BatchFeed& feed_;
-  std::string restored_;
-};
 
 double mean_loss_of(double sum, double rows, LossOverReplicas over_replicas) {
   if (over_replicas == LossOverReplicas::kSum) return sum;
@@ -132,10 +102,14 @@ class TrainSession final : public Session {
   void save() override;
   summary::SummaryWriter* writer() override;
   double loss_over_workers() override;
+  at::Tensor variable_value(const std::string& name) override;
 
  private:
   Checkpoint::Objects objects();
   void restore(const std::optional<std::string>& checkpoint);
+  void restore_job(const std::optional<std::string>& checkpoint);
+  void place_input();
+  bool saves() const { return !job_ || is_chief(); }
   Hooks make_hooks() const;
   bool is_incomplete(const std::vector<int64_t>& rows) const;
 
@@ -145,7 +119,8 @@ class TrainSession final : public Session {
   int64_t global_step_ = 0;
   detail::BatchInput input_;
   std::optional<detail::BuiltModel> model_;
-  std::shared_ptr<InputPlace> place_;
+  std::optional<detail::ServerJob> job_;  // with parameter servers
+  std::shared_ptr<detail::InputPlace> place_;
   std::optional<Checkpoint> checkpoint_;
   std::optional<CheckpointManager> manager_;
   std::optional<summary::SummaryWriter> writer_;
@@ -159,13 +134,16 @@ TrainSession::TrainSession(Estimator::Impl& estimator, Strategy& strategy, const
       options_(options),
       strategy_(strategy),
       input_(strategy_, input_fn),
-      place_(std::make_shared<InputPlace>(input_.feed())) {
+      place_(std::make_shared<detail::InputPlace>(input_.feed())) {
   const auto checkpoint = estimator_.latest_checkpoint();
   if (checkpoint) global_step_ = detail::step_of_checkpoint(*checkpoint);
   const RunConfig& config = estimator_.options.config;
   model_.emplace(estimator_.model_fn, strategy_, config, estimator_.options.params, Mode::kTrain,
                  global_step_, input_.fields(), input_.first());
   file_system_of(estimator_.model_dir).make_folders(estimator_.model_dir);
+  if (ParameterStore* store = strategy_.group().placement().store()) {
+    job_.emplace(model_->store(), *store);
+  }
   strategy_.scope([&] {
     checkpoint_.emplace(objects());
     manager_.emplace(
@@ -188,11 +166,8 @@ Checkpoint::Objects TrainSession::objects() {
   return objects;
 }
 
-void TrainSession::restore(const std::optional<std::string>& checkpoint) {
-  if (!checkpoint) {
-    return detail::warm_start(*model_, estimator_.options.warm_start_from, global_step_);
-  }
-  checkpoint_->read(*checkpoint).expect_partial().assert_existing_objects_matched();
+/// Continues in the input where a call of train was interrupted.
+void TrainSession::place_input() {
   const bool ended = detail::agree_on_largest(
       strategy_, detail::finished_step(estimator_.model_dir) == global_step_ ? 1 : 0);
   if (!ended && estimator_.options.config.options().resume_input) {
@@ -202,7 +177,34 @@ void TrainSession::restore(const std::optional<std::string>& checkpoint) {
   }
 }
 
+void TrainSession::restore(const std::optional<std::string>& checkpoint) {
+  if (job_) return restore_job(checkpoint);
+  if (!checkpoint) {
+    return detail::warm_start(*model_, estimator_.options.warm_start_from, global_step_);
+  }
+  checkpoint_->read(*checkpoint).expect_partial().assert_existing_objects_matched();
+  place_input();
+}
+
+/// The servers have the values of a job that others continue; a worker's input is its own.
+void TrainSession::restore_job(const std::optional<std::string>& checkpoint) {
+  if (job_->restores() && !checkpoint) {
+    detail::warm_start(*model_, estimator_.options.warm_start_from, global_step_);
+  } else if (job_->restores()) {
+    checkpoint_->read(*checkpoint).expect_partial().assert_existing_objects_matched();
+    place_input();
+  } else if (is_chief() && checkpoint) {
+    Checkpoint of_chief({{"model", model_->store().tracked_untrained_variables()},
+                         {"input", Tracked(std::static_pointer_cast<Trackable>(place_))}});
+    of_chief.read(*checkpoint).expect_partial().assert_existing_objects_matched();
+    place_input();
+  }
+  job_->begin(global_step_);
+  global_step_ = job_->global_step();
+}
+
 void TrainSession::save() {
+  if (!saves()) return;
   manager_->save({.number = global_step_, .check_interval = false});
   // From the first checkpoint of a call on, with its place in the input, the one before has no say.
   if (!std::exchange(has_saved_, true) && is_chief()) remove_finished_step(estimator_.model_dir);
@@ -230,6 +232,13 @@ double TrainSession::loss_over_workers() {
   return mean_loss_of(sum, static_cast<double>(all), model_->spec().loss_over_replicas);
 }
 
+at::Tensor TrainSession::variable_value(const std::string& name) {
+  for (const detail::NamedVariable& each : model_->store().variables()) {
+    if (each.name == name) return each.variable.value().detach();
+  }
+  return {};
+}
+
 /// In the order of tf.estimator: the saver, of the chief its own, counters and summaries, the
 /// user's, what ends training, what logs, the model's.
 Hooks TrainSession::make_hooks() const {
@@ -245,7 +254,7 @@ Hooks TrainSession::make_hooks() const {
       has_saver = true;
     }
   }
-  if (!has_saver && config.saves_checkpoints()) {
+  if (!has_saver && saves() && config.saves_checkpoints()) {
     CheckpointSaverOptions saver{.save_steps = config.save_checkpoints_steps(),
                                  .save_secs = config.save_checkpoints_secs(),
                                  .listeners = listeners};
@@ -259,7 +268,7 @@ Hooks TrainSession::make_hooks() const {
     hooks.push_back(std::make_shared<CheckpointSaverHook>(std::move(saver)));
     has_saver = true;
   }
-  STRATA_CHECK(has_saver || options_.saving_listeners.empty(), kInvalidArgument,
+  STRATA_CHECK(has_saver || !saves() || options_.saving_listeners.empty(), kInvalidArgument,
                "[estimator] train: got saving_listeners, and no checkpoints are saved; set "
                "save_checkpoints_steps or save_checkpoints_secs");
   if (is_chief()) add(model_->spec().training_chief_hooks);
@@ -302,6 +311,8 @@ void TrainSession::run() {
   tell(&SessionRunHook::begin);
   tell(&SessionRunHook::after_create_session);
   const bool ready = strategy_.group().all_cpu();
+  // A worker that comes late.
+  if (job_ && options_.max_steps && global_step_ >= *options_.max_steps) request_stop();
   while (!stop_requested()) {
     tell(&SessionRunHook::before_run);
     const auto parts = input_.next();
@@ -310,7 +321,7 @@ void TrainSession::run() {
     for (const data::Example& part : parts->values()) rows.push_back(part.num_rows());
     if (is_incomplete(rows)) break;
     const detail::BuiltModel::Results results = model_->run(*parts);
-    ++global_step_;
+    global_step_ = job_ ? job_->global_step() : global_step_ + 1;
     const TrainResults step(results, std::move(rows), model_->spec().loss_over_replicas, ready);
     results_ = &step;
     tell(&SessionRunHook::after_run, static_cast<const StepResults&>(step));
@@ -332,7 +343,8 @@ std::optional<int64_t> detail::finished_step(const std::string& model_dir) {
   return Json::parse(read_file(path)).at("global_step").as_int();
 }
 
-void Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& train_options) {
+void Estimator::Impl::train(Strategy& strategy, const InputFn& input_fn,
+                            const TrainOptions& train_options) {
   STRATA_CHECK(!train_options.steps || !train_options.max_steps, kInvalidArgument,
                "[estimator] train: got both steps and max_steps; pass one of them");
   STRATA_CHECK(train_options.steps.value_or(1) > 0, kInvalidArgument,
@@ -348,7 +360,6 @@ void Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& train_o
     const auto checkpoint = latest_checkpoint();
     if (checkpoint && detail::step_of_checkpoint(*checkpoint) >= *train_options.max_steps) return;
   }
-  Strategy& strategy = detail::given_or_default(options.config.options().train_distribute);
   detail::with_other_processes(
       strategy, [&] { TrainSession(*this, strategy, input_fn, train_options).run(); });
 }

@@ -1,11 +1,18 @@
+#include <ATen/ops/zeros_like.h>
+
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/join.h"
 #include "estimator/estimator_impl.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/core/error.h"
+#include "strata/core/file_system.h"
 
 namespace strata::estimator::detail {
 namespace {
@@ -44,6 +51,57 @@ at::Tensor load_like(const std::string& path, const std::string& name, at::IntAr
   return value;
 }
 
+/// The places of a vocabulary's words.
+std::vector<std::string> words_of(const std::string& path, std::optional<int64_t> size) {
+  const std::string text = read_file(path);
+  std::vector<std::string> words;
+  for (size_t at = 0; at < text.size() && (!size || static_cast<int64_t>(words.size()) < *size);) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string word = text.substr(at, end - at);
+    if (!word.empty() && word.back() == '\r') word.pop_back();
+    words.push_back(std::move(word));
+    at = end + 1;
+  }
+  STRATA_CHECK(!words.empty() && (!size || static_cast<int64_t>(words.size()) == *size),
+               kInvalidArgument, "[estimator] warm start: the vocabulary ", path, " has ",
+               words.size(), " words; expected ", size.value_or(1), size ? "" : " or more");
+  return words;
+}
+
+/// `old_value` with the rows of its words where `info` has them now, like `variable`.
+at::Tensor moved_to_vocabulary(const std::string& name, const at::Tensor& old_value,
+                               const at::Tensor& variable, const VocabInfo& info) {
+  STRATA_CHECK((info.axis == 0 || info.axis == 1) && info.axis < variable.dim() &&
+                   old_value.dim() == variable.dim(),
+               kInvalidArgument, "[estimator] warm start: got axis ", info.axis,
+               " for the vocabulary of '", name, "', whose shape is ", variable.sizes(),
+               "; expected 0 or 1");
+  const std::vector<std::string> old_words = words_of(info.old_vocab, info.old_vocab_size);
+  const std::vector<std::string> new_words = words_of(info.new_vocab, info.new_vocab_size);
+  const auto rows = static_cast<int64_t>(new_words.size()) + info.num_oov_buckets;
+  std::vector<int64_t> expected = old_value.sizes().vec();
+  expected[static_cast<size_t>(info.axis)] = rows;
+  STRATA_CHECK(variable.sizes() == expected, kInvalidArgument, "[estimator] warm start: '", name,
+               "' has the shape ", variable.sizes(), "; expected ", at::IntArrayRef(expected), ": ",
+               new_words.size(), " words and ", info.num_oov_buckets,
+               " buckets, and what the checkpoint has in the other dimensions");
+  std::map<std::string_view, int64_t> places;
+  for (size_t i = 0; i < old_words.size(); ++i) {
+    places.emplace(old_words[i], static_cast<int64_t>(i));
+  }
+  at::Tensor value = at::zeros_like(variable);
+  if (info.backup_initializer) {
+    value.copy_((*info.backup_initializer)(variable.sizes(), variable.scalar_type()));
+  }
+  for (size_t i = 0; i < new_words.size(); ++i) {
+    const auto found = places.find(new_words[i]);
+    if (found == places.end() || found->second >= old_value.size(info.axis)) continue;
+    value.select(info.axis, static_cast<int64_t>(i))
+        .copy_(old_value.select(info.axis, found->second));
+  }
+  return value;
+}
+
 }  // namespace
 
 void warm_start(BuiltModel& model, const WarmStartSettings& settings, int64_t& global_step) {
@@ -55,9 +113,23 @@ void warm_start(BuiltModel& model, const WarmStartSettings& settings, int64_t& g
     const auto found = settings.previous_names.find(name);
     return found == settings.previous_names.end() ? name : found->second;
   };
+  for (const auto& [name, info] : settings.vocabularies) {
+    STRATA_CHECK(std::ranges::find(model.store().variables(), name, &NamedVariable::name) !=
+                     model.store().variables().end(),
+                 kInvalidArgument, "[estimator] warm start: got a vocabulary of '", name,
+                 "', which is no variable of the model; it has ",
+                 join(model.store().variables(), &NamedVariable::name));
+  }
   model.store().strategy().scope([&] {
     for (const auto& [name, named] : model.store().variables()) {
       Variable variable = named;
+      const auto vocabulary = settings.vocabularies.find(name);
+      if (vocabulary != settings.vocabularies.end()) {
+        variable.assign(moved_to_vocabulary(name,
+                                            load_variable(path, kWarmStartGroup + name_there(name)),
+                                            variable.value(), vocabulary->second));
+        continue;
+      }
       if (!settings.all_names && !variable.trainable()) continue;
       if (!chosen.contains(name)) continue;
       variable.assign(load_like(path, kWarmStartGroup + name_there(name), variable.sizes()));

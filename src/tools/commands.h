@@ -29,6 +29,9 @@ int inspect_main(int argc, char** argv);
 /// `strata export MODEL FILE`. @return the exit status.
 int export_main(int argc, char** argv);
 
+/// `strata predict FOLDER --input FILE`. @return the exit status.
+int predict_main(int argc, char** argv);
+
 /// `strata make-records FOLDER PREFIX`. @return the exit status.
 int make_records_main(int argc, char** argv);
 

@@ -22,6 +22,7 @@ int devices_main(int, char** argv) { run("devices", argv); }
 int export_main(int, char** argv) { run("export", argv); }
 int inspect_main(int, char** argv) { run("inspect", argv); }
 int make_records_main(int, char** argv) { run("make-records", argv); }
+int predict_main(int, char** argv) { run("predict", argv); }
 int server_main(int, char** argv) { run("server", argv); }
 int simulate_main(int, char** argv) { run("simulate", argv); }
 int study_main(int, char** argv) { run("study", argv); }

@@ -28,6 +28,7 @@ constexpr std::array kCommands = {
             strata::tools::study_main},
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},
     Command{"export", "write a Keras model as ONNX, or as a graph", strata::tools::export_main},
+    Command{"predict", "predict with an estimator's exported model", strata::tools::predict_main},
     Command{"make-records", "write a folder of images as TFRecord files",
             strata::tools::make_records_main},
     Command{"devices", "what this machine has: cores, NUMA nodes, GPUs",

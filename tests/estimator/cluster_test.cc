@@ -12,7 +12,7 @@ namespace {
 
 TEST(EstimatorClusterTest, WorkersWithUnequalInputsEndTogetherAndTheEvaluatorBehindThem) {
   const TempFolder folder;
-  ProcessCluster cluster(STRATA_ESTIMATOR_WORKER, {folder.path()},
+  ProcessCluster cluster(STRATA_ESTIMATOR_WORKER, {"mirrored", folder.path()},
                          {{"chief", 1}, {"worker", 1}, {"evaluator", 1}});
   cluster.start();
   const auto exits = cluster.wait(std::chrono::seconds(240));
@@ -24,7 +24,7 @@ TEST(EstimatorClusterTest, WorkersWithUnequalInputsEndTogetherAndTheEvaluatorBeh
   // The chief has five batches, the worker three: its replica has no rows in the last two steps.
   EXPECT_NE(chief.find("trained to 5: "), std::string::npos) << chief;
   EXPECT_EQ(exits.at({"worker", 0}).output, chief);
-  EXPECT_NE(exits.at({"evaluator", 0}).output.find("evaluated 5\n"), std::string::npos)
+  EXPECT_NE(exits.at({"evaluator", 0}).output.find("evaluated 5: "), std::string::npos)
       << exits.at({"evaluator", 0}).output;
 }
 

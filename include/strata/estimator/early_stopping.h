@@ -23,6 +23,13 @@ struct EarlyStoppingOptions {
 STRATA_API std::shared_ptr<SessionRunHook> make_early_stopping_hook(
     std::function<bool()> should_stop, const EarlyStoppingOptions& options = {});
 
+/// Ends training at `last_step`, as StopAtStepHook does. With parameter servers workers other than
+/// the chief end when a checkpoint has that step, so that none is done before the chief has saved:
+/// they look behind each step from `last_step` on, and wait so long where it does not exist yet.
+/// Source: tf.estimator.experimental.make_stop_at_checkpoint_step_hook.
+STRATA_API std::shared_ptr<SessionRunHook> make_stop_at_checkpoint_step_hook(
+    const Estimator& estimator, int64_t last_step, double wait_after_file_check_secs = 30);
+
 // They read evaluations from the events in eval_dir, where values are float32: 0.6 is written as a
 // little more.
 // @throws Error kNotFound, when they look: an evaluation without `metric`.

@@ -16,8 +16,22 @@
 #include "strata/estimator/input.h"
 #include "strata/estimator/model_context.h"
 #include "strata/estimator/run_config.h"
+#include "strata/keras/initializers.h"
 
 namespace strata::estimator {
+
+/// How the rows of a table are moved to a new vocabulary: each word takes the row that it had. Rows
+/// of words that are new, and of buckets for others, come from `backup_initializer`.
+/// Source: tf.estimator.VocabInfo.
+struct VocabInfo {
+  std::string new_vocab;                       ///< A file with a word a line.
+  std::optional<int64_t> new_vocab_size = {};  ///< The first lines; unset: all.
+  int64_t num_oov_buckets = 0;                 ///< Behind the new vocabulary.
+  std::string old_vocab;
+  std::optional<int64_t> old_vocab_size = {};
+  std::optional<initializers::Initializer> backup_initializer = {};  ///< Unset: zeros.
+  int64_t axis = 0;  ///< The words' dimension: 0 or 1.
+};
 
 /// Which variables begin with values of another model's checkpoint. Source:
 /// tf.estimator.WarmStartSettings.
@@ -32,6 +46,8 @@ struct WarmStartSettings {
   bool all_names = false;
   /// Names in the checkpoint, by names here, where they differ.
   std::map<std::string, std::string> previous_names = {};
+  /// Of variables by their names here; these are chosen, whatever the expressions say.
+  std::map<std::string, VocabInfo> vocabularies = {};
 };
 
 struct EstimatorOptions {

@@ -32,6 +32,14 @@ enum class LossOverReplicas {
 
 using Hooks = std::vector<std::shared_ptr<SessionRunHook>>;
 
+/// A signature of an exported model: which predictions it gives, under which names.
+/// Source: tf.estimator.export.ExportOutput.
+struct ExportOutput {
+  std::string method = "predict";  ///< "predict", "classify" or "regress"
+  /// Keys of predictions by the outputs' names; empty: all, under their own names.
+  std::map<std::string, std::string> outputs = {};
+};
+
 /// What a model_fn makes of a batch. All may be filled in every mode; what the mode does not need
 /// is ignored. Required: kTrain: loss and train_op; kEval: loss; kPredict: predictions.
 /// Source: tf.estimator.EstimatorSpec.
@@ -41,6 +49,9 @@ struct EstimatorSpec {
   LossOverReplicas loss_over_replicas = LossOverReplicas::kMean;
   std::function<void()> train_op = {};  ///< Updates the variables: ModelContext::minimize.
   std::vector<EvalMetric> eval_metrics = {};
+  /// Signatures by name. Empty: `serving_default` has all predictions. A single one is
+  /// `serving_default`, too; of several one must be called so.
+  std::map<std::string, ExportOutput> export_outputs = {};
 
   // Those of the first call (ModelContext::building) are used.
   Hooks training_chief_hooks = {};

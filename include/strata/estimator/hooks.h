@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,6 +48,9 @@ class STRATA_API Session {
   virtual summary::SummaryWriter* writer() = 0;
   /// The loss of the last step over all replicas; all workers call it together.
   virtual double loss_over_workers() = 0;
+  /// The present value of a variable that is trained, or used, by its name in checkpoints;
+  /// undefined: it has no such one. In training alone.
+  virtual at::Tensor variable_value(const std::string& name) = 0;
 
  private:
   bool stop_requested_ = false;

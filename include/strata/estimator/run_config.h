@@ -75,6 +75,8 @@ class STRATA_API RunConfig {
   /// evaluator.
   std::optional<int> global_id_in_cluster() const;
   bool is_chief() const;
+  /// Whether TF_CONFIG describes no cluster.
+  bool is_alone() const { return cluster_.empty() && is_chief(); }
   int num_ps_replicas() const;
   int num_worker_replicas() const;  ///< with the chief; 0 in an evaluator
 

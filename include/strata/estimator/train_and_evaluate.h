@@ -48,10 +48,12 @@ struct TrainAndEvaluateResult {
 /// what it began with), and at the end. A cluster (TF_CONFIG), where each task calls it: the chief
 /// and the workers train with a MultiWorkerMirroredStrategy, the chief has the listeners, and the
 /// task `evaluator` evaluates, until it has evaluated max_steps, or, without that, the last step.
+/// In a cluster with tasks `ps` these serve until the others have ended, and chief and workers train
+/// with a ParameterServerStrategy, which is made here if the config has none.
 /// @return In a cluster the evaluator's; nothing in the others.
 /// @throws Error  kInvalidArgument: max_steps or steps below 1, negative times, exporters without
-///   different names, a cluster without a strategy. kUnimplemented: parameter servers. As
-///   Estimator::train and evaluate.
+///   different names, a cluster without a strategy, or with another one. As Estimator::train and
+///   evaluate; ParameterServerStrategy.
 /// Source: tf.estimator.train_and_evaluate.
 STRATA_API TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
                                                      const TrainSpec& train_spec,

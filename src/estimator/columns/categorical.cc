@@ -9,6 +9,8 @@
 
 #include "core/join.h"
 #include "estimator/columns/column_impl.h"
+#include "estimator/columns/column_json.h"
+#include "estimator/columns/exported_ids.h"
 #include "estimator/columns/host_entries.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
@@ -41,6 +43,20 @@ class IdentityColumn final : public ColumnImpl, public CategoricalColumn {
   int64_t num_buckets() const override { return num_buckets_; }
 
   Entries entries(const Features& features) const override {
+    return entries_or_exported(*this, [&] { return entries_of(features); });
+  }
+  void add_features(ExampleFeatures& features) const override {
+    add_feature(features, name(), data::VarLenFeature{data::FeatureType::kInt64});
+  }
+  Json describe() const override {
+    Json json = Json::object();
+    json.set("type", "identity").set("key", name()).set("num_buckets", num_buckets_);
+    json.set("default_value", default_value_ ? Json(*default_value_) : Json());
+    return json;
+  }
+
+ private:
+  Entries entries_of(const Features& features) const {
     const Feature& feature =
         feature_of_kind(features, name(), true, "categorical_column_with_identity");
     const at::Tensor& values = feature.values;
@@ -53,11 +69,7 @@ class IdentityColumn final : public ColumnImpl, public CategoricalColumn {
     return {.ids = at::where(missing, at::full_like(ids, kAbsent), ids),
             .may_exceed = !default_value_.has_value()};
   }
-  void add_features(ExampleFeatures& features) const override {
-    add_feature(features, name(), data::VarLenFeature{data::FeatureType::kInt64});
-  }
 
- private:
   const int64_t num_buckets_;
   const std::optional<int64_t> default_value_;
 };
@@ -70,13 +82,7 @@ class HostColumn : public ColumnImpl, public CategoricalColumn {
   const CategoricalColumn* categorical() const final { return this; }
 
   Entries entries(const Features& features) const final {
-    const Feature& feature = feature_of_kind(features, name(), integers_, function());
-    const auto self = std::static_pointer_cast<const HostColumn>(shared_from_this());
-    return {.ids = ids_on_host("strata::column_ids", {feature.values},
-                               most_entries(feature.values, feature.is_text),
-                               [self](const std::vector<at::Tensor>& inputs, at::Tensor& ids) {
-                                 self->look_up(HostEntries(inputs.at(0), !self->integers_), ids);
-                               })};
+    return entries_or_exported(*this, [&] { return entries_of(features); });
   }
   void add_features(ExampleFeatures& features) const final {
     add_feature(
@@ -85,12 +91,23 @@ class HostColumn : public ColumnImpl, public CategoricalColumn {
   }
 
  protected:
+  bool integers() const { return integers_; }
   /// The function of tf.feature_column that made it.
   virtual const char* function() const = 0;
   virtual int64_t id_of(std::string_view text) const = 0;
   virtual int64_t id_of(int64_t integer) const = 0;
 
  private:
+  Entries entries_of(const Features& features) const {
+    const Feature& feature = feature_of_kind(features, name(), integers_, function());
+    const auto self = std::static_pointer_cast<const HostColumn>(shared_from_this());
+    return {.ids = ids_on_host("strata::column_ids", {feature.values},
+                               most_entries(feature.values, feature.is_text),
+                               [self](const std::vector<at::Tensor>& inputs, at::Tensor& ids) {
+                                 self->look_up(HostEntries(inputs.at(0), !self->integers_), ids);
+                               })};
+  }
+
   void look_up(const HostEntries& entries, at::Tensor& ids) const {
     auto* to = ids.mutable_data_ptr<int64_t>();
     for (int64_t row = 0; row < entries.rows(); ++row) {
@@ -115,6 +132,12 @@ class HashColumn final : public HostColumn {
       : HostColumn(std::move(key), integers), buckets_(buckets) {}
   int64_t num_buckets() const override { return buckets_; }
   bool is_hashed() const override { return true; }
+  Json describe() const override {
+    Json json = Json::object();
+    json.set("type", "hash_bucket").set("key", name()).set("hash_bucket_size", buckets_);
+    json.set("integers", integers());
+    return json;
+  }
 
  private:
   const char* function() const override { return "categorical_column_with_hash_bucket"; }
@@ -154,6 +177,20 @@ class VocabularyColumn final : public HostColumn {
     for (const T& value : vocabulary) index_.emplace(value, size_++);
   }
   int64_t num_buckets() const override { return size_ + oov_buckets_; }
+  Json describe() const override {
+    // Places of values that came before have the first value.
+    std::vector<T> values(static_cast<size_t>(size_));
+    for (const auto& [value, id] : index_) values[static_cast<size_t>(id)] = value;
+    std::vector<bool> is_known(values.size());
+    for (const auto& [value, id] : index_) is_known[static_cast<size_t>(id)] = true;
+    Json list = Json::array();
+    for (size_t i = 0; i < values.size(); ++i) list.push_back(values[is_known[i] ? i : 0]);
+    Json json = Json::object();
+    json.set("type", "vocabulary").set("key", name()).set("vocabulary", std::move(list));
+    json.set("integers", this->integers()).set("num_oov_buckets", oov_buckets_);
+    json.set("default_value", default_value_);
+    return json;
+  }
 
  private:
   const char* function() const override { return function_; }
@@ -181,6 +218,8 @@ class VocabularyColumn final : public HostColumn {
   const int64_t oov_buckets_;
   const char* const function_;
 };
+
+constexpr const char* kList = "categorical_column_with_vocabulary_list";
 
 struct Beside {
   std::optional<int64_t> default_value;
@@ -212,8 +251,7 @@ FeatureColumn listed_column(std::string key, const std::vector<T>& vocabulary,
                  "vocabulary_list: ", value, ", column_name: ", key);
   }
   return vocabulary_column(std::move(key), vocabulary,
-                           {options.default_value, options.num_oov_buckets},
-                           "categorical_column_with_vocabulary_list");
+                           {options.default_value, options.num_oov_buckets}, kList);
 }
 
 constexpr const char* kFile = "categorical_column_with_vocabulary_file";
@@ -240,6 +278,18 @@ std::vector<std::string> lines_of(const std::string& key, const std::string& pat
 }
 
 }  // namespace
+
+FeatureColumn vocabulary_column_of(std::string key, const std::vector<std::string>& vocabulary,
+                                   const VocabularyOptions& options) {
+  return vocabulary_column(std::move(key), vocabulary,
+                           {options.default_value, options.num_oov_buckets}, kList);
+}
+FeatureColumn vocabulary_column_of(std::string key, const std::vector<int64_t>& vocabulary,
+                                   const VocabularyOptions& options) {
+  return vocabulary_column(std::move(key), vocabulary,
+                           {options.default_value, options.num_oov_buckets}, kList);
+}
+
 }  // namespace detail
 
 FeatureColumn categorical_column_with_identity(std::string key, int64_t num_buckets,

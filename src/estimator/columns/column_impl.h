@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/core/json.h"
 #include "strata/data/tf_example.h"
 #include "strata/estimator/feature_column.h"
 #include "strata/estimator/features.h"
@@ -74,6 +75,9 @@ class ColumnImpl : public std::enable_shared_from_this<ColumnImpl> {
   virtual const DenseColumn* dense() const { return nullptr; }
   /// Adds the features that it is made of, as Examples have them.
   virtual void add_features(ExampleFeatures& features) const = 0;
+  /// For saved models: column_from_json makes it again. @throws Error kUnimplemented: a column that
+  /// is computed in the graph, or has a function of the program's.
+  virtual Json describe() const;
 
  private:
   const std::string name_;

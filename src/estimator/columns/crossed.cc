@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "core/join.h"
 #include "estimator/columns/column_impl.h"
+#include "estimator/columns/exported_ids.h"
 #include "estimator/columns/host_entries.h"
 #include "strata/core/error.h"
 
@@ -39,6 +41,35 @@ class CrossedColumn final : public ColumnImpl, public CategoricalColumn {
   const std::vector<CrossedKey>& keys() const { return keys_; }
 
   Entries entries(const Features& features) const override {
+    return entries_or_exported(*this, [&] { return entries_of(features); });
+  }
+  Json describe() const override {
+    Json keys = Json::array();
+    for (const CrossedKey& key : keys_) {
+      const auto* name = std::get_if<std::string>(&key);
+      keys.push_back(name != nullptr ? Json(*name)
+                                     : std::get<FeatureColumn>(key).impl()->describe());
+    }
+    char hash_key[17];
+    std::snprintf(hash_key, sizeof(hash_key), "%llx", static_cast<unsigned long long>(hash_key_));
+    Json json = Json::object();
+    json.set("type", "crossed").set("keys", std::move(keys)).set("hash_bucket_size", size_);
+    json.set("hash_key", hash_key);
+    return json;
+  }
+
+  void add_features(ExampleFeatures& features) const override {
+    for (const CrossedKey& key : keys_) {
+      if (const auto* name = std::get_if<std::string>(&key)) {
+        add_feature(features, *name, data::VarLenFeature{data::FeatureType::kBytes});
+      } else {
+        std::get<FeatureColumn>(key).impl()->add_features(features);
+      }
+    }
+  }
+
+ private:
+  Entries entries_of(const Features& features) const {
     std::vector<Part> parts;
     for (const CrossedKey& key : keys_) parts.push_back(part_of(key, features));
     std::ranges::stable_partition(parts, &Part::is_sparse);
@@ -55,17 +86,6 @@ class CrossedColumn final : public ColumnImpl, public CategoricalColumn {
                                })};
   }
 
-  void add_features(ExampleFeatures& features) const override {
-    for (const CrossedKey& key : keys_) {
-      if (const auto* name = std::get_if<std::string>(&key)) {
-        add_feature(features, *name, data::VarLenFeature{data::FeatureType::kBytes});
-      } else {
-        std::get<FeatureColumn>(key).impl()->add_features(features);
-      }
-    }
-  }
-
- private:
   static Part part_of(const CrossedKey& key, const Features& features) {
     if (const auto* name = std::get_if<std::string>(&key)) {
       const Feature& feature = feature_of(features, *name);

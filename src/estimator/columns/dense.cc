@@ -1,4 +1,5 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -9,6 +10,7 @@
 
 #include "core/join.h"
 #include "estimator/columns/column_impl.h"
+#include "estimator/columns/exported_ids.h"
 #include "estimator/columns/host_entries.h"
 #include "estimator/columns/lookup.h"
 #include "strata/core/error.h"
@@ -70,6 +72,11 @@ class IndicatorColumn final : public ColumnImpl, public DenseColumn {
     const at::Tensor valid = (ids >= 0).logical_and(ids < width());
     at::Tensor weights = valid.to(at::kFloat);
     if (entries.weights.defined()) weights = weights * entries.weights;
+    if (ExportedIds::current() != nullptr) {
+      // Saved graphs have no scatter_add.
+      const at::Tensor is_class = ids.unsqueeze(-1) == at::arange(width(), ids.options());
+      return (is_class.to(at::kFloat) * weights.unsqueeze(-1)).sum(1);
+    }
     const at::Tensor index = at::where(valid, ids, at::zeros({}, ids.options()));
     return at::zeros({ids.size(0), width()}, weights.options()).scatter_add(1, index, weights);
   }

@@ -32,6 +32,7 @@ class NumericColumn final : public ColumnImpl, public DenseColumn {
 
   const DenseColumn* dense() const override { return this; }
   int64_t width() const override { return elements_of(options_.shape); }
+  const NumericColumnOptions& options() const { return options_; }
 
   at::Tensor values(const Features& features, const at::Tensor& /*table*/) const override {
     const Feature& feature = feature_of(features, name());
@@ -67,7 +68,8 @@ class NumericColumn final : public ColumnImpl, public DenseColumn {
 
 class BucketizedColumn final : public ColumnImpl, public DenseColumn, public CategoricalColumn {
  public:
-  BucketizedColumn(std::shared_ptr<const ColumnImpl> source, const std::vector<double>& boundaries)
+  BucketizedColumn(std::shared_ptr<const NumericColumn> source,
+                   const std::vector<double>& boundaries)
       : ColumnImpl(source->name() + "_bucketized"),
         source_(std::move(source)),
         boundaries_(at::tensor(boundaries, at::kFloat)) {}
@@ -87,6 +89,22 @@ class BucketizedColumn final : public ColumnImpl, public DenseColumn, public Cat
     return {.ids = ids + at::arange(ids.size(1), ids.options()) * buckets()};
   }
   void add_features(ExampleFeatures& features) const override { source_->add_features(features); }
+  Json describe() const override {
+    STRATA_CHECK(
+        !source_->options().normalizer_fn, kUnimplemented, "[feature_column] '", name(),
+        "' has a normalizer_fn, which is a function of the program's: it cannot be part of ",
+        "a crossed column in a saved model; normalize the input, or move the boundaries");
+    Json shape = Json::array();
+    for (const int64_t size : source_->options().shape) shape.push_back(size);
+    Json boundaries = Json::array();
+    for (int64_t i = 0; i < boundaries_.numel(); ++i) {
+      boundaries.push_back(boundaries_[i].item<double>());
+    }
+    Json json = Json::object();
+    json.set("type", "bucketized").set("key", source_->name()).set("shape", std::move(shape));
+    json.set("boundaries", std::move(boundaries));
+    return json;
+  }
 
  private:
   int64_t buckets() const { return boundaries_.numel() + 1; }
@@ -96,7 +114,7 @@ class BucketizedColumn final : public ColumnImpl, public DenseColumn, public Cat
     return (x.unsqueeze(-1) < boundaries_.to(x.device())).logical_not().sum(-1);
   }
 
-  const std::shared_ptr<const ColumnImpl> source_;
+  const std::shared_ptr<const NumericColumn> source_;
   const at::Tensor boundaries_;
 };
 
@@ -123,16 +141,16 @@ FeatureColumn numeric_column(std::string key, NumericColumnOptions options) {
 
 FeatureColumn bucketized_column(const FeatureColumn& source_column,
                                 std::vector<double> boundaries) {
-  STRATA_CHECK(dynamic_cast<const detail::NumericColumn*>(source_column.impl().get()) != nullptr,
-               kInvalidArgument, "[feature_column] bucketized_column: source_column must be a ",
+  const auto source = std::dynamic_pointer_cast<const detail::NumericColumn>(source_column.impl());
+  STRATA_CHECK(source != nullptr, kInvalidArgument,
+               "[feature_column] bucketized_column: source_column must be a ",
                "column generated with numeric_column(). Given: ", source_column.name());
   STRATA_CHECK(!boundaries.empty(), kInvalidArgument,
                "[feature_column] bucketized_column: boundaries must not be empty.");
   STRATA_CHECK(
       std::ranges::adjacent_find(boundaries, std::ranges::greater_equal()) == boundaries.end(),
       kInvalidArgument, "[feature_column] bucketized_column: boundaries must be a sorted list.");
-  return FeatureColumn(
-      std::make_shared<detail::BucketizedColumn>(source_column.impl(), boundaries));
+  return FeatureColumn(std::make_shared<detail::BucketizedColumn>(source, boundaries));
 }
 
 }  // namespace strata::feature_column

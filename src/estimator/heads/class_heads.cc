@@ -31,6 +31,11 @@ class BinaryClassHead final : public SingleHead {
         thresholds_(options.thresholds),
         classes_(2, options.label_vocabulary) {}
 
+  std::map<std::string, ExportOutput> export_outputs() const override {
+    std::map<std::string, ExportOutput> outputs = classifier_outputs();
+    outputs["regression"] = {.method = "regress", .outputs = {{"outputs", "logistic"}}};
+    return outputs;
+  }
   int64_t logits_dimension() const override { return 1; }
 
   Features predictions(const at::Tensor& logits) const override {
@@ -100,6 +105,9 @@ class MultiClassHead final : public SingleHead {
       : SingleHead(options.name, options.loss_reduction, options.weight_column),
         classes_(n_classes, options.label_vocabulary) {}
 
+  std::map<std::string, ExportOutput> export_outputs() const override {
+    return classifier_outputs();
+  }
   int64_t logits_dimension() const override { return classes_.size(); }
 
   Features predictions(const at::Tensor& logits) const override {
@@ -145,6 +153,13 @@ class MultiLabelHead final : public SingleHead {
         measured_(options.classes_for_class_based_metrics),
         classes_(n_classes, options.label_vocabulary) {}
 
+  std::map<std::string, ExportOutput> export_outputs() const override {
+    std::map<std::string, ExportOutput> outputs = classifier_outputs();
+    // Of all classes, as there is no best one.
+    outputs["serving_default"].outputs["classes"] = "classes";
+    outputs["classification"].outputs["classes"] = "classes";
+    return outputs;
+  }
   int64_t logits_dimension() const override { return classes_.size(); }
 
   Features predictions(const at::Tensor& logits) const override {

@@ -36,7 +36,10 @@ EstimatorSpec Head::create_estimator_spec(const Features& features, Mode mode,
                logits_dimension(), "]");
   EstimatorSpec spec;
   if (mode != Mode::kTrain) spec.predictions = predictions(logits);
-  if (mode == Mode::kPredict) return spec;
+  if (mode == Mode::kPredict) {
+    spec.export_outputs = impl_->export_outputs();
+    return spec;
+  }
   spec.loss = loss(logits, labels, features);
   if (loss_reduction() == LossReduction::kSum) spec.loss_over_replicas = LossOverReplicas::kSum;
   if (mode == Mode::kEval) {
@@ -75,6 +78,12 @@ void check_thresholds(const std::vector<double>& thresholds, const char* head) {
     STRATA_CHECK(threshold > 0 && threshold < 1, kInvalidArgument, "[head] ", head,
                  ": thresholds not in (0, 1): ", threshold, ".");
   }
+}
+
+std::map<std::string, ExportOutput> classifier_outputs() {
+  const ExportOutput classes = {
+      .method = "classify", .outputs = {{"scores", "probabilities"}, {"classes", "all_classes"}}};
+  return {{"serving_default", classes}, {"classification", classes}, {"predict", {}}};
 }
 
 std::string threshold_text(double threshold) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ class HeadImpl {
   const LossReduction& reduction() const { return reduction_; }
   virtual int64_t logits_dimension() const = 0;
   virtual Features predictions(const at::Tensor& logits) const = 0;
+  virtual std::map<std::string, ExportOutput> export_outputs() const = 0;
   virtual at::Tensor loss(const at::Tensor& logits, const Labels& labels,
                           const Features& features) const = 0;
   virtual std::vector<EvalMetric> metrics(const at::Tensor& logits, const Labels& labels,
@@ -115,6 +117,9 @@ void check_range(const at::Tensor& values, double least, double most, const std:
 
 /// Those in (0, 1). @throws Error kInvalidArgument
 void check_thresholds(const std::vector<double>& thresholds, const char* head);
+
+/// The signatures of classifiers: `classification`, which is the default, and `predict`.
+std::map<std::string, ExportOutput> classifier_outputs();
 
 /// "%g"
 std::string threshold_text(double threshold);

@@ -35,6 +35,22 @@ class MultiHead final : public HeadImpl {
     return all;
   }
 
+  /// The first head's default; each head's, by its name, with the signatures below it.
+  std::map<std::string, ExportOutput> export_outputs() const override {
+    std::map<std::string, ExportOutput> all = {{"predict", {}}};
+    for (const Head& head : heads_) {
+      for (auto& [name, output] : head.impl()->export_outputs()) {
+        if (output.outputs.empty()) continue;
+        ExportOutput of_head = output;
+        for (auto& [shown, key] : of_head.outputs) key = head.name() + "/" + key;
+        const bool is_default = name == "serving_default";
+        all[is_default ? head.name() : head.name() + "/" + name] = of_head;
+        if (is_default) all.emplace("serving_default", of_head);
+      }
+    }
+    return all;
+  }
+
   at::Tensor loss(const at::Tensor& logits, const Labels& labels,
                   const Features& features) const override {
     at::Tensor sum;

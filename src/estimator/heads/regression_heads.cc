@@ -40,6 +40,10 @@ class RegressionHead final : public SingleHead {
         dimension_(dimension),
         link_(std::move(link)) {}
 
+  std::map<std::string, ExportOutput> export_outputs() const override {
+    const ExportOutput numbers = {.method = "regress", .outputs = {{"outputs", "predictions"}}};
+    return {{"serving_default", numbers}, {"regression", numbers}, {"predict", {}}};
+  }
   int64_t logits_dimension() const override { return dimension_; }
 
   Features predictions(const at::Tensor& logits) const override {
