@@ -28,6 +28,7 @@ struct Registry {
                                     category_layers,
                                     color_augmentation_layers,
                                     concatenate_layers,
+                                    conv_lstm_layers,
                                     conv_transpose_layers,
                                     convolutional_layers,
                                     core_layers,
@@ -36,7 +37,9 @@ struct Registry {
                                     einsum_dense_layers,
                                     embedding_layers,
                                     group_query_attention_layers,
+                                    hashing_layers,
                                     image_preprocessing_layers,
+                                    lookup_layers,
                                     merging_layers,
                                     multi_head_attention_layers,
                                     normalization_layers,
@@ -49,7 +52,10 @@ struct Registry {
                                     recurrent_wrappers,
                                     regularization_layers,
                                     reshaping_layers,
+                                    spectral_normalization_layers,
+                                    spectrogram_layers,
                                     stacked_cells,
+                                    text_layers,
                                     up_sampling_layers};
     for (const Family family : kFamilies) {
       for (const LayerClass& each : family()) factories.emplace(each.name, each.make);
