@@ -6,8 +6,8 @@
 
 namespace strata::keras::detail {
 
-/// A layer whose outputs' shapes depend on the dtypes of its inputs, too. A graph tells them before it
-/// asks for the shapes; other layers need not know.
+/// A layer whose outputs' shapes depend on the dtypes of its inputs, too. A graph tells them before
+/// it asks for the shapes; other layers need not know.
 class TakesInputDtypes {
  public:
   virtual ~TakesInputDtypes() = default;

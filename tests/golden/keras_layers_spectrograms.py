@@ -28,7 +28,7 @@ small = dict(fft_length=64, sequence_stride=16, num_mel_bins=6, sampling_rate=80
 def mel(name, shape=(2, 100), **options):
     options = {**small, **options}
     gradients = options.pop("gradients")
-    case(name, M(**options), shape, gradients=gradients)
+    case(name, M(**options), shape, gradients=gradients, batch=len(shape) > 1)
 
 
 mel("mel")

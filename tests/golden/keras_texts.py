@@ -35,8 +35,8 @@ def case(name, layer, *inputs, adapt=None, batches=None):
                                                    output_signature=tf.TensorSpec(None, tf.constant(batches[0]).dtype)))
     record["layer"] = keras.saving.serialize_keras_object(layer)
     if hasattr(layer, "get_vocabulary"):
-        record["vocabulary"] = [v if isinstance(v, str) else int(v) for v in layer.get_vocabulary()]
-        record["own_vocabulary"] = [v if isinstance(v, str) else int(v) for v in layer.get_vocabulary(False)]
+        record["vocabulary"] = [str(v) if isinstance(v, str) else int(v) for v in layer.get_vocabulary()]
+        record["own_vocabulary"] = [str(v) if isinstance(v, str) else int(v) for v in layer.get_vocabulary(False)]
         record["vocabulary_size"] = layer.vocabulary_size()
     record["inputs"] = list(inputs)
     given = [tf.constant(x) if len(np.shape(x)) == 0 or np.size(x) else tf.zeros(np.shape(x), tf.string) for x in inputs]

@@ -8,8 +8,8 @@
 
 #include "strata/core/export.h"
 
-/// Texts as tensors, which hold no strings: uint8 `[..., width]`, the UTF-8 bytes of each text along
-/// the last dimension with zero bytes behind them. `padded_batch` makes the same of lines of a file.
+/// Texts as tensors, which hold no strings: uint8 `[..., width]`, the UTF-8 bytes of each text
+/// along the last dimension with zero bytes behind them. `padded_batch` makes the same of lines.
 namespace strata::data {
 
 /// Copies texts into a tensor `[texts, width]` on the CPU; the longest one has `width` bytes, and

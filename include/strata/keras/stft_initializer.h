@@ -22,8 +22,8 @@ struct STFTOptions {
   std::optional<std::string> scaling = "density";  ///< Of a window; or "spectrum"; unset: none.
   bool periodic = false;
 };
-/// Fills a kernel `[frame, 1, frequencies]` with the cosines or sines of a discrete Fourier transform
-/// of 2 (frequencies - 1) values.
+/// Fills a kernel `[frame, 1, frequencies]` with the cosines or sines of a discrete Fourier
+/// transform of 2 (frequencies - 1) values.
 struct STRATA_API STFT : Initializer {
   explicit STFT(const STFTOptions& options = {});
 };

@@ -13,8 +13,8 @@ struct TextInputOptions {
   int64_t batch_size = kNone;
 };
 
-/// Makes a model's input of texts, as strata/data/texts.h has them: uint8, with their bytes behind the
-/// dimensions of `shape`. In files it has Keras's dtype "string".
+/// Makes a model's input of texts, as strata/data/texts.h has them: uint8, with their bytes behind
+/// the dimensions of `shape`. In files it has Keras's dtype "string".
 /// @param shape  Without the batch and the bytes: {} for a text a row, {1}.
 STRATA_API SymbolicTensor TextInput(const Shape& shape, const TextInputOptions& options = {});
 

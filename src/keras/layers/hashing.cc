@@ -81,12 +81,6 @@ void check_text(const at::Tensor& x, const std::string& layer) {
                "': got a uint8 scalar; expected texts [..., width], or integers of another dtype");
 }
 
-std::vector<int64_t> integers_of(const at::Tensor& x) {
-  const at::Tensor integers = x.to(at::kLong).contiguous();
-  const auto* from = integers.const_data_ptr<int64_t>();
-  return {from, from + integers.numel()};
-}
-
 void check_common(const char* class_name, int64_t num_bins, const CategoryMode& mode,
                   const keras::DTypePolicy& dtype) {
   mode.check(str_cat("[layers] ", class_name));
@@ -155,7 +149,7 @@ class HashingImpl final : public keras::UnaryLayerImpl, public keras::detail::Ta
   }
 
   void fill(const at::Tensor& x, at::Tensor& bins) const {
-    auto* to = bins.mutable_data_ptr<int64_t>();
+    auto to = elements_of<int64_t>(bins).begin();
     if (is_text(x.scalar_type())) {
       const auto* mask = std::get_if<std::string>(&arguments_.mask.value);
       for (const std::string& text : data::texts_of(x)) {
@@ -264,7 +258,7 @@ class HashedCrossingImpl final : public keras::LayerImpl, public keras::detail::
             const std::vector<uint64_t> prints = fingerprints(x);
             std::ranges::transform(hashes, prints, hashes.begin(), data::fingerprint_cat);
           }
-          std::ranges::transform(hashes, result.mutable_data_ptr<int64_t>(), [&](uint64_t hash) {
+          std::ranges::transform(hashes, elements_of<int64_t>(result).begin(), [&](uint64_t hash) {
             return static_cast<int64_t>(hash % num_bins);
           });
         });

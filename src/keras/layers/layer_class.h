@@ -63,6 +63,7 @@ Layer make_from_config(const Json& config, Arguments arguments, const char* clas
 std::vector<LayerClass> activation_layers();
 std::vector<LayerClass> application_layers();
 std::vector<LayerClass> attention_layers();
+std::vector<LayerClass> batch_mixing_layers();
 std::vector<LayerClass> batch_normalization_layers();
 std::vector<LayerClass> category_layers();
 std::vector<LayerClass> color_augmentation_layers();
@@ -72,6 +73,7 @@ std::vector<LayerClass> conv_transpose_layers();
 std::vector<LayerClass> convolutional_layers();
 std::vector<LayerClass> core_layers();
 std::vector<LayerClass> depthwise_conv_layers();
+std::vector<LayerClass> distortion_layers();
 std::vector<LayerClass> dot_layers();
 std::vector<LayerClass> einsum_dense_layers();
 std::vector<LayerClass> embedding_layers();

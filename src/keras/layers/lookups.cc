@@ -81,11 +81,7 @@ LookupRules rules_of(const IntegerLookupOptions& options) {
 std::vector<std::string> tokens_of(const at::Tensor& x, const std::string&) {
   return data::texts_of(x);
 }
-std::vector<int64_t> tokens_of(const at::Tensor& x, int64_t) {
-  const at::Tensor integers = x.detach().cpu().to(at::kLong).contiguous();
-  const auto* from = integers.const_data_ptr<int64_t>();
-  return {from, from + integers.numel()};
-}
+std::vector<int64_t> tokens_of(const at::Tensor& x, int64_t) { return integers_of(x); }
 
 /// Texts have their bytes along the last dimension.
 template <typename Token>
@@ -104,7 +100,7 @@ keras::Shape row_shape(keras::Shape shape, const LookupMode& mode, int64_t depth
 }
 
 void write_texts(const std::vector<std::string>& texts, at::Tensor& result) {
-  auto* to = result.mutable_data_ptr<uint8_t>();
+  auto to = elements_of<uint8_t>(result).begin();
   for (const std::string& text : texts) {
     std::copy(text.begin(), text.end(), to);
     to += result.size(-1);
@@ -187,8 +183,8 @@ void LookupImpl<Options>::load_assets(const keras::LayerAssets& assets) {
   std::vector<float> weights;
   if (const auto found = assets.tensors.find(kIdfWeights); found != assets.tensors.end()) {
     const at::Tensor values = found->second.cpu().to(at::kFloat).contiguous();
-    const auto* from = values.const_data_ptr<float>();
-    weights.assign(from, from + values.numel());
+    const std::span<const float> elements = elements_of<float>(values);
+    weights.assign(elements.begin(), elements.end());
   }
   if (const auto file = assets.files.find(kVocabularyFile); file != assets.files.end()) {
     const std::vector<Token> tokens =
@@ -246,7 +242,7 @@ at::Tensor LookupImpl<Options>::call(const at::Tensor& x, const keras::Call&) {
                      [self](const std::vector<at::Tensor>& inputs, at::Tensor& result) {
                        const auto ids = tokens_of(inputs.at(0), int64_t{});
                        std::ranges::transform(
-                           ids, result.mutable_data_ptr<int64_t>(),
+                           ids, elements_of<int64_t>(result).begin(),
                            [&](int64_t id) { return self->lookup_.token_of(id); });
                      });
     } else {
@@ -276,7 +272,7 @@ at::Tensor LookupImpl<Options>::call(const at::Tensor& x, const keras::Call&) {
                    [self](const std::vector<at::Tensor>& inputs, at::Tensor& result) {
                      const auto each = tokens_of(inputs.at(0), Token());
                      std::ranges::transform(
-                         each, result.mutable_data_ptr<int64_t>(),
+                         each, elements_of<int64_t>(result).begin(),
                          [&](const Token& token) { return self->lookup_.id_of(token); });
                    });
   }
@@ -290,7 +286,7 @@ at::Tensor LookupImpl<Options>::call(const at::Tensor& x, const keras::Call&) {
   return on_host("strata::lookup", {x}, row_shape(tokens, mode, depth), at::kFloat,
                  [self, length, depth](const std::vector<at::Tensor>& inputs, at::Tensor& result) {
                    const auto each = tokens_of(inputs.at(0), Token());
-                   auto* row = result.mutable_data_ptr<float>();
+                   float* row = elements_of<float>(result).data();
                    for (size_t at = 0; at < each.size(); at += length, row += depth) {
                      self->lookup_.fill_row(std::span(each).subspan(at, length), row);
                    }

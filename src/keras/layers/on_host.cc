@@ -1,5 +1,6 @@
 #include "keras/layers/on_host.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
@@ -7,6 +8,12 @@
 #include "graph/host_call.h"
 
 namespace strata::layers {
+
+std::vector<int64_t> integers_of(const at::Tensor& numbers) {
+  const at::Tensor integers = numbers.detach().cpu().to(at::kLong).contiguous();
+  const std::span<const int64_t> elements = elements_of<int64_t>(integers);
+  return {elements.begin(), elements.end()};
+}
 
 at::Tensor on_host(const char* node, const std::vector<at::Tensor>& inputs,
                    std::vector<int64_t> sizes, at::ScalarType dtype, HostCompute compute) {

@@ -57,6 +57,7 @@ class SpectralNormalizationImpl final : public keras::UnaryLayerImpl {
     STRATA_CHECK(found != weights.end(), kInvalidArgument, "[keras] layer '", name(),
                  "': ", layer_->class_name(), " object has no attribute 'kernel' nor 'embeddings'");
     kernel_ = found->variable;
+    share_weight(*found);
     vector_u_ = add_weight("vector_u", {1, kernel_->sizes().back()},
                            {.initializer = initializers::TruncatedNormal({.stddev = 0.02}),
                             .trainable = false,

@@ -149,14 +149,17 @@ class TextVectorizationImpl final : public keras::UnaryLayerImpl, public keras::
                  "[keras] layer '", name(),
                  "': a function of the program's own cannot be written to a file; use the words of "
                  "`standardize` and `split`");
+    const IndexLookup<std::string>& vocabulary = lookup().lookup();
     const TextVectorizationArguments arguments{
-        options_, lookup().lookup().is_known() ? lookup().lookup().size() : expected_size_};
+        options_,
+        vocabulary.is_known() ? vocabulary.size() : expected_size_.value_or(vocabulary.size())};
     visit(config, arguments);
     config("sparse", false);
     config("ragged", false);
     config("encoding", Json("utf-8"));
   }
   bool autocast() const override { return false; }
+  void build(const keras::Shape& input) override { lookup_->ensure_built({input}); }
 
   bool splits() const { return options_.split_function || options_.split != Split::kNone; }
   std::string standardized(std::string text) const {
@@ -242,7 +245,7 @@ class TextVectorizationImpl final : public keras::UnaryLayerImpl, public keras::
       sizes.push_back(depth);
       return on_host("strata::text_rows", {x}, sizes, at::kFloat,
                      [self, depth](const std::vector<at::Tensor>& inputs, at::Tensor& result) {
-                       auto* row = result.mutable_data_ptr<float>();
+                       float* row = elements_of<float>(result).data();
                        for (const auto& tokens : self->rows_of(inputs.at(0))) {
                          self->lookup().lookup().fill_row(tokens, row);
                          row += depth;
@@ -261,7 +264,7 @@ class TextVectorizationImpl final : public keras::UnaryLayerImpl, public keras::
     sizes.push_back(length);
     return on_host("strata::text_ids", {x}, sizes, at::kLong,
                    [self, length](const std::vector<at::Tensor>& inputs, at::Tensor& result) {
-                     auto* row = result.mutable_data_ptr<int64_t>();
+                     int64_t* row = elements_of<int64_t>(result).data();
                      for (const auto& tokens : self->rows_of(inputs.at(0))) {
                        const size_t count = std::min(tokens.size(), static_cast<size_t>(length));
                        std::transform(

@@ -13,9 +13,9 @@
 #include "strata/keras/layers/categories.h"
 #include "strata/keras/layers/lookups.h"
 
-/// Layers that make numbers of texts and integers by hashing, with TensorFlow's hashes. uint8 tensors
-/// are texts, `[..., width]` (strata/data/texts.h); integers are of any other dtype. They compute on
-/// the host, as lookups.h says.
+/// Layers that make numbers of texts and integers by hashing, with TensorFlow's hashes. uint8
+/// tensors are texts, `[..., width]` (strata/data/texts.h); integers are of any other dtype. They
+/// compute on the host, as lookups.h says.
 /// Source: keras.layers 3.15.
 namespace strata::layers {
 
@@ -28,8 +28,8 @@ struct HashingOptions {
   /// Unset: "int64" with output_mode "int", else that of layers.
   std::optional<keras::DTypePolicy> dtype = {};
 };
-/// The bin of a text or an integer: its hash modulo `num_bins`. Integers are hashed by their decimal
-/// digits, floating numbers are cut to integers before.
+/// The bin of a text or an integer: its hash modulo `num_bins`. Integers are hashed by their
+/// decimal digits, floating numbers are cut to integers before.
 ///
 ///     layers::Hashing hashing(3);
 ///     at::Tensor bins = hashing(std::vector<std::string>{"A", "B"});

@@ -72,7 +72,7 @@ struct StringLookupOptions {
 /// A tensor of texts `[batch, ..., width]` gives ids `[batch, ...]` or rows.
 /// @throws Error kInvalidArgument: options that do not match; a text without an id.
 ///         kFailedPrecondition: there is no vocabulary yet.
-/// Threads: calls from any; not while the vocabulary is set.
+/// Threads: calls from any, after a first one; not while the vocabulary is set.
 class STRATA_API StringLookup : public keras::Layer {
  public:
   explicit StringLookup(const StringLookupOptions& options = {});
@@ -115,8 +115,8 @@ struct IntegerLookupOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// The id of an integer in a vocabulary; the options are those of StringLookup. Tensors may have any
-/// integer dtype; with `invert` the result is int64.
+/// The id of an integer in a vocabulary; the options are those of StringLookup. Tensors may have
+/// any integer dtype; with `invert` the result is int64.
 class STRATA_API IntegerLookup : public keras::Layer {
  public:
   explicit IntegerLookup(const IntegerLookupOptions& options = {});

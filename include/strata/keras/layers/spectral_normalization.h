@@ -14,9 +14,9 @@ struct SpectralNormalizationOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Divides the kernel (or the embeddings) of `layer` by its largest singular value before each call in
-/// training, so that the layer's Lipschitz constant stays at 1. The kernel itself is changed, and
-/// an estimate of the singular vector is kept beside it.
+/// Divides the kernel (or the embeddings) of `layer` by its largest singular value before each call
+/// in training, so that the layer's Lipschitz constant stays at 1. The kernel itself is changed,
+/// and an estimate of the singular vector is kept beside it.
 /// @throws Error kInvalidArgument, when built: the layer has neither kernel nor embeddings.
 class STRATA_API SpectralNormalization : public keras::Layer {
  public:

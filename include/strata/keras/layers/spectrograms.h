@@ -35,9 +35,9 @@ struct STFTSpectrogramOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Spectrograms of signals `[batch, time, channels]`: `[batch, frames, frequencies * channels]`, or with
-/// `expand_dims` `[batch, frames, frequencies, channels]`. Convolutions with kernels that can be
-/// trained.
+/// Spectrograms of signals `[batch, time, channels]`: `[batch, frames, frequencies * channels]`, or
+/// with `expand_dims` `[batch, frames, frequencies, channels]`. Convolutions with kernels that can
+/// be trained.
 class STRATA_API STFTSpectrogram : public keras::Layer {
  public:
   explicit STFTSpectrogram(const STFTSpectrogramOptions& options = {});
@@ -61,8 +61,8 @@ struct MelSpectrogramOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Signals `[batch, time]` or `[time]` to `[batch, num_mel_bins, frames]`, with a frame centred on every
-/// `sequence_stride`-th value.
+/// Signals `[batch, time]` or `[time]` to `[batch, num_mel_bins, frames]`, with a frame centred on
+/// every `sequence_stride`-th value.
 class STRATA_API MelSpectrogram : public keras::Layer {
  public:
   explicit MelSpectrogram(const MelSpectrogramOptions& options = {});

@@ -55,7 +55,7 @@ struct TextVectorizationOptions {
   std::optional<Ngrams> ngrams = {};
   LookupMode output_mode = "int";
   /// With "int": rows have this length; longer ones are cut. Unset: the longest of a batch, and
-  /// recorded steps cannot have the layer.
+  /// a step with the layer is not recorded.
   std::optional<int64_t> output_sequence_length = {};
   bool pad_to_max_tokens = false;
   std::vector<std::string> vocabulary = {};
@@ -76,8 +76,8 @@ struct TextVectorizationOptions {
 ///     vectorize.adapt(lines);  // a dataset of texts
 ///     dataset.map([&](const data::Example& e) { return data::Example{vectorize(e.x()), e.y()}; });
 ///
-/// Takes texts `[batch, width]` or `[batch, 1, width]` (strata/data/texts.h), one text `[width]`, or
-/// std::strings.
+/// Takes texts `[batch, width]` or `[batch, 1, width]` (strata/data/texts.h), one text `[width]`,
+/// or std::strings.
 /// @throws Error kFailedPrecondition: there is no vocabulary yet.
 class STRATA_API TextVectorization : public keras::Layer {
  public:
