@@ -29,7 +29,7 @@ MODULES = {
     "optimizers": ["optim/*.h"],
     "optimizers.schedules": ["optim/schedule.h"],
     "callbacks": ["keras/callback.h", "keras/training.h", "keras/callbacks/*.h"],
-    "initializers": ["keras/initializers.h"],
+    "initializers": ["keras/initializers.h", "keras/stft_initializer.h"],
     "regularizers": ["keras/regularizers.h"],
     "constraints": ["keras/constraints.h"],
     "activations": ["keras/activations.h"],
@@ -76,14 +76,12 @@ PYTHON = "Python's own: C++ has its language or standard library for it"
 BACKEND = "wraps another backend's functions or files"
 BY_NAME = "objects are made from names and JSON by their constructors and `from_config`"
 CLASS_INSTEAD = "a second name of the class in lower case; the class, or its name as text, is here"
-STRINGS = "tensors of libtorch hold no text: look words up in `data` pipelines, hand numbers on"
 YET = "not built yet"
 
 # Why a name is not there. Patterns of "module.name"; the first that fits.
 WHY = [
     (r"\.(get|serialize|deserialize)$", BY_NAME),
     (r"^layers\.(JaxLayer|FlaxLayer|TFSMLayer|TorchModuleWrapper)$", BACKEND),
-    (r"^layers\.(StringLookup|TextVectorization)$", STRINGS),
     (r"^layers\.(Wrapper|Pipeline)$", "a base class: derive from `LayerImpl` and `track` the layers inside"),
     (r"^layers\.(add|average|concatenate|dot|maximum|minimum|multiply|subtract)$", "the function of a layer: call the layer of that name"),
     (r"^layers\.InputSpec$", "`keras::InputSpec` is for layers of your own (`set_input_spec`)"),

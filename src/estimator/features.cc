@@ -1,25 +1,12 @@
 #include "strata/estimator/features.h"
 
-#include <ATen/ops/zeros.h>
-
-#include <algorithm>
-#include <cstring>
-
 #include "strata/core/error.h"
+#include "strata/data/texts.h"
 
 namespace strata::estimator {
 
 Feature text_feature(std::span<const std::string> rows) {
-  size_t width = 1;
-  for (const std::string& row : rows) width = std::max(width, row.size());
-  const at::Tensor values =
-      at::zeros({static_cast<int64_t>(rows.size()), static_cast<int64_t>(width)}, at::kByte);
-  auto* to = values.mutable_data_ptr<uint8_t>();
-  for (const std::string& row : rows) {
-    std::memcpy(to, row.data(), row.size());
-    to += width;
-  }
-  return {.values = values, .is_text = true};
+  return {.values = data::text_tensor(rows), .is_text = true};
 }
 
 std::string text_at(const Feature& feature, int64_t row, int64_t index) {

@@ -16,10 +16,14 @@ Dtypes dtypes_of(const std::string& name) {
   if (name == "float64") return {at::kDouble, at::kDouble};
   if (name == "bfloat16") return {at::kBFloat16, at::kBFloat16};
   if (name == "float16") return {at::kHalf, at::kHalf};
+  if (name == "int32") return {at::kInt, at::kInt};
+  if (name == "int64") return {at::kLong, at::kLong};
   if (name == "mixed_bfloat16") return {at::kFloat, at::kBFloat16};
   if (name == "mixed_float16") return {at::kFloat, at::kHalf};
-  STRATA_CHECK(false, kInvalidArgument, "[keras] dtype policy: got '", name,
-               "'; expected float32, float64, bfloat16, float16, mixed_bfloat16 or mixed_float16");
+  STRATA_CHECK(
+      false, kInvalidArgument, "[keras] dtype policy: got '", name,
+      "'; expected float32, float64, bfloat16, float16, mixed_bfloat16, mixed_float16, or int32 "
+      "or int64 for layers that give ids");
 }
 
 // The default of layers: a setting of the process, as Keras's.

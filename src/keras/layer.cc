@@ -3,7 +3,7 @@
 #include "keras/call_context.h"
 #include "keras/call_options.h"
 #include "keras/graph/node.h"
-#include "keras/ops/operation.h"
+#include "keras/input_dtypes.h"
 #include "strata/keras/layer_impl.h"
 
 namespace strata::keras {
@@ -35,7 +35,9 @@ std::vector<SymbolicTensor> Layer::call(const std::vector<SymbolicTensor>& xs, J
   impl_->ensure_built(values, options);
   impl_->check_inputs(values);
   dtypes.resize(values.size());
-  detail::note_input_dtypes(*impl_, dtypes);
+  if (auto* takes = dynamic_cast<detail::TakesInputDtypes*>(impl_.get())) {
+    takes->note_input_dtypes(dtypes);
+  }
   const auto node =
       std::make_shared<detail::Node>(detail::Node{.layer = *this,
                                                   .inputs = xs,

@@ -380,15 +380,20 @@ std::vector<Weight> LayerImpl::own_weights() const {
 
 namespace {
 
-void collect(const LayerImpl& layer, bool trainable, std::unordered_set<const LayerImpl*>& seen,
-             std::vector<Weight>& all) {
+/// @param above  The own weights of the layer that `layer` is in: what it shares with that one counts
+///               there.
+void collect(const LayerImpl& layer, bool trainable, const std::vector<Weight>& above,
+             std::unordered_set<const LayerImpl*>& seen, std::vector<Weight>& all) {
   if (!seen.insert(&layer).second) return;
   trainable = trainable && layer.trainable();
-  for (Weight& weight : layer.own_weights()) {
-    weight.trainable = weight.trainable && trainable;
-    all.push_back(std::move(weight));
+  const std::vector<Weight> own = layer.own_weights();
+  for (const Weight& weight : own) {
+    const auto is_this = [&](const Weight& each) { return each.variable.is_same(weight.variable); };
+    if (std::any_of(above.begin(), above.end(), is_this)) continue;
+    all.push_back(weight);
+    all.back().trainable = weight.trainable && trainable;
   }
-  for (const auto& [name, each] : layer.sublayers()) collect(*each, trainable, seen, all);
+  for (const auto& [name, each] : layer.sublayers()) collect(*each, trainable, own, seen, all);
 }
 
 std::vector<Variable> variables(const std::vector<Weight>& weights, bool trainable) {
@@ -404,7 +409,7 @@ std::vector<Variable> variables(const std::vector<Weight>& weights, bool trainab
 std::vector<Weight> LayerImpl::weights() const {
   std::unordered_set<const LayerImpl*> seen;
   std::vector<Weight> all;
-  collect(*this, true, seen, all);
+  collect(*this, true, {}, seen, all);
   return all;
 }
 

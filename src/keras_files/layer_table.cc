@@ -46,7 +46,8 @@ constexpr VariableRow kNormalization[] = {{"mean", "...", "!mean:0", false},
 constexpr VariableRow kAttention[] = {{"scale", "", "use_scale:0"},
                                       {"concat_score_weight", "", "score_mode=concat"}};
 constexpr VariableRow kAdditiveAttention[] = {{"scale", "?", "use_scale:1"}};
-constexpr VariableRow kSpectral[] = {{"vector_u", "...", "", false}};
+constexpr VariableRow kSpectral[] = {{"kernel", "..."},  // the inner layer's
+                                     {"vector_u", "...", "", false}};
 
 constexpr PartRow kLstm[] = {{"cell", "LSTMCell", "lstm_cell"}};
 constexpr PartRow kGru[] = {{"cell", "GRUCell", "gru_cell"}};
@@ -150,6 +151,10 @@ constexpr std::string_view kStateless[] = {"Sequential",
                                            "RandomBrightness",
                                            "CategoryEncoding",
                                            "Hashing",
+                                           "HashedCrossing",
+                                           "StringLookup",
+                                           "IntegerLookup",
+                                           "TextVectorization",
                                            "UnitNormalization",
                                            "Add",
                                            "Subtract",

@@ -26,6 +26,7 @@ const std::map<std::string, std::string>& files_with_reasons() {
       {"keras/callbacks/tensor_board.cc", "writes values into an event file, after an epoch"},
       {"keras/initializers/orthonormal.cc", "initial values, before the first step"},
       {"keras/layers/categories.cc", "boundaries of ranges, by adapt, before the first step"},
+      {"keras/layers/on_host.h", "texts and hashes, in a host node of a recorded step"},
       {"keras/layers/image_resize.cc", "a matrix that depends on the image sizes alone"},
       {"keras/ops/ctc_decode.cc",
        "a search that asks for a value first, which no recording allows"},

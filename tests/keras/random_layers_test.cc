@@ -2,15 +2,19 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/diag.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/selu.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +22,9 @@
 
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
+#include "strata/keras/layers/batch_mixing.h"
 #include "strata/keras/layers/color_augmentation.h"
+#include "strata/keras/layers/image_augmentation.h"
 #include "strata/keras/layers/image_preprocessing.h"
 #include "strata/keras/layers/regularization.h"
 #include "strata/runtime/devices.h"
@@ -72,6 +78,12 @@ std::vector<Case> all_layers() {
       {"degeneration", RandomColorDegeneration(0.5, {.value_range = {-9, 9}}), image},
       {"sharpness", RandomSharpness(0.4, {.value_range = {-9, 9}}), image},
       {"solarization", Solarization(0.3, 0.4, {.value_range = {-9, 9}}), image},
+      {"shear", RandomShear(0.4, {0.1, 0.3}), image},
+      {"perspective", RandomPerspective({0.9, 1.0}), image},
+      {"elastic", RandomElasticTransform({0.9, 1.0}, {.value_range = {-9, 9}}), image},
+      {"blur", RandomGaussianBlur({0.9, 1.0}, {.value_range = {-9, 9}}), image},
+      {"mix up", MixUp({.alpha = 0.8}), {64, 8, 9, 3}},
+      {"cut mix", CutMix(), {64, 8, 9, 3}},
       {"erasing", RandomErasing({0.9, 1.0}, {.value_range = {-9, 9}}), image},
   };
 }
@@ -279,6 +291,90 @@ TEST(RandomColorTest, StaysWithinFactorAndRange) {
   const at::Tensor z = train(RandomContrast({0.5, 0.5}), stripes);
   EXPECT_TRUE(((z - 100).abs() <= 75.01).all().item<bool>());
   EXPECT_GT(number((z - 100).abs().std()), 5);
+}
+
+TEST(BatchMixingTest, MixUpIsAMeanWithAnotherImageAndItsLabel) {
+  at::manual_seed(4);
+  const int64_t n = 500;
+  const at::Tensor numbers = at::arange(n, at::kFloat);
+  const at::Tensor images = numbers.view({n, 1, 1, 1}).expand({n, 2, 3, 1});
+  const at::Tensor labels = at::eye(n);
+  const keras::Tensors mixed = MixUp({.alpha = 0.5}).call({images, labels}, kTraining);
+  // The label says of which images, and how much of each.
+  const at::Tensor wanted = at::matmul(mixed[1], numbers);
+  EXPECT_TRUE(at::allclose(mixed[0].select(3, 0).flatten(1).mean(1), wanted, 1e-4, 1e-3));
+  EXPECT_TRUE(at::allclose(mixed[1].sum(1), at::ones({n})));
+  EXPECT_LE(number((mixed[1] > 0).sum(1).max()), 2);
+  // The weight of the image itself has a beta distribution: mean 1/2, variance 1 / (4 (2 alpha + 1)).
+  const at::Tensor weights = mixed[1].diagonal();
+  EXPECT_NEAR(number(weights.mean()), 0.5, 0.05);
+  EXPECT_NEAR(number(weights.var()), 0.125, 0.02);
+  // Every image is another's partner once.
+  EXPECT_TRUE(at::allclose((mixed[1] - at::diag(weights)).gt(0).sum(0).to(at::kFloat).mean(),
+                           at::ones({}), 0.02));
+}
+
+TEST(BatchMixingTest, CutMixPutsARectangleOfAnotherImageThere) {
+  at::manual_seed(6);
+  const int64_t n = 300, size = 20;
+  const at::Tensor numbers = at::arange(n, at::kFloat);
+  const at::Tensor images = numbers.view({n, 1, 1, 1}).expand({n, size, size, 1}).contiguous();
+  const at::Tensor labels = at::eye(n);
+  const keras::Tensors mixed = CutMix({1, 1}).call({images, labels}, kTraining);
+  const at::Tensor changed = (mixed[0] != images).select(3, 0);
+  // A rectangle has as many pixels as rows times columns that it is in.
+  const at::Tensor rows = changed.any(2).sum(1), columns = changed.any(1).sum(1);
+  EXPECT_TRUE(at::equal(changed.sum({1, 2}), rows * columns));
+  EXPECT_TRUE(at::allclose(1 - mixed[1].diagonal(),
+                           changed.to(at::kFloat).mean(at::IntArrayRef({1, 2})), 0, 0.11));
+  // Its area is uniform with the parameter 1.
+  EXPECT_NEAR(number(mixed[1].diagonal().mean()), 0.5, 0.06);
+  EXPECT_NEAR(number(mixed[1].diagonal().var()), 1.0 / 12, 0.02);
+}
+
+TEST(BatchMixingTest, WhatDoesNotMatchIsAnError) {
+  expect_error_containing([] { MixUp({.alpha = 0}); }, ErrorCode::kInvalidArgument,
+                          "MixUp: got alpha=0; expected a number above 0");
+  expect_error_containing([] { CutMix(2.0); }, ErrorCode::kInvalidArgument, "in the range [0, 1]");
+  const at::Tensor images = at::rand({3, 2, 2, 1});
+  expect_error_containing([&] { (void)MixUp().call({images, at::arange(3)}, kTraining); },
+                          ErrorCode::kInvalidArgument, "expected floating ones [batch, classes]");
+  expect_error_containing([&] { (void)MixUp()(at::rand({3, 2})); }, ErrorCode::kInvalidArgument,
+                          "expected images [batch, height, width, channels]");
+}
+
+TEST(DistortionTest, ShearsAlongOneAxisInBothDirections) {
+  at::manual_seed(2);
+  // A vertical line: with a shear of 0.5 row y has it 0.5 y pixels further to one side.
+  at::Tensor line = at::zeros({40, 9, 21, 1});
+  line.select(2, 10).fill_(1);
+  const at::Tensor y =
+      train(RandomShear({0.5, 0.5}, 0.0, {.fill_mode = "constant"}), line).select(3, 0);
+  const at::Tensor place = (y * at::arange(21, at::kFloat)).sum(2) / y.sum(2);
+  const at::Tensor moved = (place - 10) / at::arange(9, at::kFloat).clamp_min(1);
+  EXPECT_TRUE(at::allclose(moved.narrow(1, 1, 8).abs(), at::full({40, 8}, 0.5), 0, 1e-3));
+  EXPECT_GT(number((moved.select(1, 4) > 0).sum()), 5);
+  EXPECT_GT(number((moved.select(1, 4) < 0).sum()), 5);
+}
+
+TEST(DistortionTest, NothingMovesWithoutAScale) {
+  const at::Tensor x = at::rand({4, 7, 9, 2}) * 255;
+  EXPECT_TRUE(at::allclose(train(RandomPerspective({1, 1}, {.scale = 0}), x), x, 1e-4, 1e-2));
+  EXPECT_TRUE(at::equal(train(RandomElasticTransform({1, 1}, {.scale = 0.0}), x), x));
+}
+
+TEST(DistortionTest, BadOptionsAreRefused) {
+  const auto fails = [](const std::function<void()>& make, const std::string& part) {
+    expect_error_containing(make, ErrorCode::kInvalidArgument, part);
+  };
+  fails([] { RandomShear(1.5); }, "RandomShear: The `factor` argument should be a number");
+  fails([] { RandomPerspective(1.0, {.scale = 2}); }, "in the range [0,1]. Received: scale=2");
+  fails([] { RandomGaussianBlur(1.0, {.kernel_size = 4}); },
+        "kernel_size must be an odd number. Received: kernel_size=4");
+  fails([] { RandomGaussianBlur(1.0, {.sigma = 2.0}); }, "in the range [0, 1]");
+  fails([] { RandomElasticTransform(1.0, {.interpolation = "bicubic"}); },
+        "RandomElasticTransform: got interpolation='bicubic'");
+  fails([] { RandomElasticTransform(1.0, {.fill_mode = "mirror"}); }, "got fill_mode='mirror'");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace strata::keras {
 
 /// The dtype of a layer's weights and that of its arithmetic. By name: "float32", "float64",
-/// "bfloat16", "float16"; "mixed_bfloat16" and "mixed_float16" keep weights in float32.
+/// "bfloat16", "float16"; "mixed_bfloat16", "mixed_float16": float32 weights; "int32", "int64".
 /// Source: keras.DTypePolicy.
 class STRATA_API DTypePolicy {
  public:

@@ -157,6 +157,9 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
 
   /// Makes a weight named "<layer>/<name>". Call it in `build` or a constructor.
   Variable add_weight(std::string name, const Shape& shape, const WeightOptions& options = {});
+  /// Lists a weight of an inner layer among its own, too, as Keras does where a wrapper keeps it: in
+  /// files it is then in both places, in `weights` once, in this one.
+  void share_weight(const Weight& weight) { own_weights_.push_back(weight); }
   /// Adds a scalar, a mean over this replica's examples, to the loss of the current step; in a
   /// custom loop it is in `losses` of the layer that the loop called.
   void add_loss(const at::Tensor& loss) const;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/join.h"
+#include "data/hashes.h"
 #include "estimator/columns/column_impl.h"
 #include "estimator/columns/exported_ids.h"
 #include "estimator/columns/host_entries.h"
@@ -11,17 +12,6 @@
 namespace strata::feature_column {
 namespace detail {
 namespace {
-
-/// TensorFlow's FingerprintCat64 with MurmurHash's mixing.
-uint64_t fingerprint_cat(uint64_t a, uint64_t b) {
-  constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995;
-  const auto mix = [](uint64_t x) { return x ^ (x >> 47); };
-  uint64_t result = a ^ kMultiplier;
-  result ^= mix(b * kMultiplier) * kMultiplier;
-  result *= kMultiplier;
-  result = mix(result) * kMultiplier;
-  return mix(result);
-}
 
 /// One key's part of a batch: values of a feature, or ids of a column.
 struct Part {
@@ -129,7 +119,7 @@ class CrossedColumn final : public ColumnImpl, public CategoricalColumn {
         read(parts[p], entries[p], row, prints);
         longer.clear();
         for (const uint64_t hash : hashes) {
-          for (const uint64_t print : prints) longer.push_back(fingerprint_cat(hash, print));
+          for (const uint64_t print : prints) longer.push_back(data::fingerprint_cat(hash, print));
         }
         hashes.swap(longer);
       }

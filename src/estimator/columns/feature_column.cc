@@ -1,5 +1,6 @@
 #include "strata/estimator/feature_column.h"
 
+#include "data/hashes.h"
 #include "estimator/columns/column_impl.h"
 #include "strata/core/error.h"
 
@@ -11,6 +12,8 @@ bool FeatureColumn::is_dense() const { return impl_->dense() != nullptr; }
 int64_t FeatureColumn::num_buckets() const {
   return detail::categorical(*this, "num_buckets").num_buckets();
 }
+
+uint64_t fingerprint64(std::string_view bytes) { return data::fingerprint64(bytes); }
 
 namespace detail {
 

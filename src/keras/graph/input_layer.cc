@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "keras/graph/node.h"
+#include "strata/keras/text_input.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -26,25 +27,47 @@ constexpr std::array<std::pair<const char*, at::ScalarType>, 13> kDtypes = {{
 
 }  // namespace
 
-InputLayerImpl::InputLayerImpl(Shape batch_shape, at::ScalarType dtype, const std::string& name)
-    : LayerImpl({.name = name}), batch_shape_(std::move(batch_shape)), input_dtype_(dtype) {}
+InputLayerImpl::InputLayerImpl(Shape batch_shape, at::ScalarType dtype, const std::string& name,
+                               bool is_text)
+    : LayerImpl({.name = name}),
+      batch_shape_(std::move(batch_shape)),
+      input_dtype_(dtype),
+      is_text_(is_text) {}
 
 void InputLayerImpl::describe(ConfigWriter& config) const {
   config("batch_shape", [&] {
     Json sizes = Json::array();
-    for (int64_t size : batch_shape_) sizes.push_back(size == kNone ? Json() : Json(size));
+    const Shape shape(batch_shape_.begin(), batch_shape_.end() - (is_text_ ? 1 : 0));
+    for (int64_t size : shape) sizes.push_back(size == kNone ? Json() : Json(size));
     return sizes;
   }());
-  config("dtype", dtype_name(input_dtype_));
+  config("dtype", is_text_ ? "string" : dtype_name(input_dtype_));
   config("sparse", false);
 }
 
+namespace {
+
+SymbolicTensor symbol_of(std::shared_ptr<InputLayerImpl> input) {
+  const Shape shape = input->batch_shape();
+  const at::ScalarType dtype = input->input_dtype();
+  return SymbolicTensor(std::make_shared<Node>(Node{.layer = Layer(std::move(input)),
+                                                    .inputs = {},
+                                                    .options = {},
+                                                    .shapes = {shape},
+                                                    .dtypes = {dtype}}),
+                        0);
+}
+
+}  // namespace
+
 SymbolicTensor make_input(const Shape& batch_shape, at::ScalarType dtype, const std::string& name) {
-  const Layer layer(std::make_shared<InputLayerImpl>(batch_shape, dtype, name));
-  return SymbolicTensor(
-      std::make_shared<Node>(Node{
-          .layer = layer, .inputs = {}, .options = {}, .shapes = {batch_shape}, .dtypes = {dtype}}),
-      0);
+  return symbol_of(std::make_shared<InputLayerImpl>(batch_shape, dtype, name));
+}
+
+SymbolicTensor make_text_input(Shape batch_shape, const std::string& name) {
+  batch_shape.push_back(kNone);
+  return symbol_of(
+      std::make_shared<InputLayerImpl>(std::move(batch_shape), at::kByte, name, /*is_text=*/true));
 }
 
 const InputLayerImpl* as_input(const Layer& layer) {
@@ -67,3 +90,13 @@ at::ScalarType dtype_of_name(const std::string& name) {
 }
 
 }  // namespace strata::keras::detail
+
+namespace strata::keras {
+
+SymbolicTensor TextInput(const Shape& shape, const TextInputOptions& options) {
+  Shape batch_shape = {options.batch_size};
+  batch_shape.insert(batch_shape.end(), shape.begin(), shape.end());
+  return detail::make_text_input(std::move(batch_shape), options.name);
+}
+
+}  // namespace strata::keras

@@ -7,7 +7,9 @@ namespace strata::keras::detail {
 /// Where a graph's values come in. It computes nothing.
 class InputLayerImpl final : public LayerImpl {
  public:
-  InputLayerImpl(Shape batch_shape, at::ScalarType dtype, const std::string& name);
+  /// @param is_text  The last dimension has the bytes of texts, of which files do not know.
+  InputLayerImpl(Shape batch_shape, at::ScalarType dtype, const std::string& name,
+                 bool is_text = false);
   std::string_view class_name() const override { return "InputLayer"; }
   const Shape& batch_shape() const { return batch_shape_; }
   at::ScalarType input_dtype() const { return input_dtype_; }
@@ -23,9 +25,12 @@ class InputLayerImpl final : public LayerImpl {
  private:
   Shape batch_shape_;
   at::ScalarType input_dtype_;
+  bool is_text_;
 };
 
 SymbolicTensor make_input(const Shape& batch_shape, at::ScalarType dtype, const std::string& name);
+/// @param batch_shape  Of the texts, without their bytes.
+SymbolicTensor make_text_input(Shape batch_shape, const std::string& name);
 /// The layer, if that is what `layer` is; else null.
 const InputLayerImpl* as_input(const Layer& layer);
 

@@ -11,6 +11,7 @@ namespace strata::initializers {
 using Classes = keras::ClassRegistry<Initializer>;
 
 std::vector<Classes::Class> constant_classes();
+std::vector<Classes::Class> fourier_classes();
 std::vector<Classes::Class> random_classes();
 std::vector<Classes::Class> scaling_classes();
 

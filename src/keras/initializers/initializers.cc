@@ -15,7 +15,7 @@ namespace {
 const Classes& classes() {
   static const Classes all("initializer", [] {
     std::vector<Classes::Class> rows = constant_classes();
-    for (auto part : {random_classes, scaling_classes}) {
+    for (auto part : {fourier_classes, random_classes, scaling_classes}) {
       for (Classes::Class& each : part()) rows.push_back(std::move(each));
     }
     return rows;

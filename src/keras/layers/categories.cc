@@ -1,12 +1,12 @@
 #include "strata/keras/layers/categories.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <span>
 
+#include "keras/layers/category_rows.h"
 #include "keras/layers/layer_class.h"
 
 namespace strata::layers {
@@ -47,22 +47,6 @@ void visit(Config& config, Arguments& layer) {
   if constexpr (!requires { layer.num_tokens; }) config.only("sparse", false);
 }
 
-/// @param weights  How much each counts; undefined: one.
-at::Tensor encode(at::Tensor categories, const CategoryMode& mode, int64_t depth,
-                  at::ScalarType dtype, const at::Tensor& weights = {}) {
-  if (categories.dim() == 0) categories = categories.unsqueeze(-1);
-  const bool one_hot = mode == CategoryMode::kOneHot;
-  if (one_hot && categories.dim() > 1 && categories.size(-1) == 1)
-    categories = categories.squeeze(-1);
-  const at::Tensor index = categories.to(at::kLong).unsqueeze(-1);
-  at::Tensor rows = (index == at::arange(depth, index.options())).to(dtype);
-  if (one_hot) return rows;
-  const int64_t axis = categories.dim() > 1 ? 1 : 0;
-  if (mode == CategoryMode::kMultiHot) return rows.numel() == 0 ? rows.sum(axis) : rows.amax(axis);
-  if (weights.defined()) rows = rows * weights.to(dtype).unsqueeze(-1);
-  return rows.sum(axis);
-}
-
 class CategoryEncodingImpl final : public keras::LayerImpl {
  public:
   explicit CategoryEncodingImpl(const CategoryEncodingArguments& arguments)
@@ -85,8 +69,8 @@ class CategoryEncodingImpl final : public keras::LayerImpl {
     STRATA_CHECK(inputs.size() == 1 || mode == CategoryMode::kCount, kInvalidArgument,
                  "[keras] layer '", name(),
                  "': `count_weights` is not used when `output_mode` is not `'count'`");
-    return {encode(inputs.at(0), mode, arguments_.num_tokens, dtype().compute_dtype(),
-                   inputs.size() > 1 ? inputs[1] : at::Tensor())};
+    return {category_rows(inputs.at(0), mode, arguments_.num_tokens, dtype().compute_dtype(),
+                          inputs.size() > 1 ? inputs[1] : at::Tensor())};
   }
 
   CategoryEncodingArguments arguments_;
@@ -195,8 +179,8 @@ class DiscretizationImpl final : public keras::UnaryLayerImpl {
     const at::Tensor below = x.to(at::kDouble).unsqueeze(-1).lt(edges);
     const at::Tensor found = edges.numel() - below.to(at::kInt).sum(-1, false, at::kInt);
     if (whole()) return found;
-    return encode(found, arguments_.options.output_mode,
-                  static_cast<int64_t>(boundaries().size()) + 1, dtype().compute_dtype());
+    return category_rows(found, arguments_.options.output_mode,
+                         static_cast<int64_t>(boundaries().size()) + 1, dtype().compute_dtype());
   }
 
   DiscretizationArguments arguments_;

@@ -8,6 +8,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
+#include "keras/layers/image_draws.h"
 #include "keras/layers/image_layer.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/random_factor.h"
@@ -15,29 +16,6 @@
 
 namespace strata::layers {
 namespace {
-
-/// A number for each image, as `[batch, 1, 1, 1]` of x's dtype.
-at::Tensor draws(const at::Tensor& x, double from, double to) {
-  return at::empty({x.size(0)}, x.options().dtype(at::kFloat))
-      .uniform_(from, to)
-      .to(x.scalar_type())
-      .view({-1, 1, 1, 1});
-}
-at::Tensor draws(const at::Tensor& x, const Factor& factor) {
-  return draws(x, factor.lower, factor.upper);
-}
-/// True with a probability that is drawn, too.
-at::Tensor chosen(const at::Tensor& x, const Factor& probability) {
-  return draws(x, 0, 1) < draws(x, probability);
-}
-
-at::Tensor rescaled(const at::Tensor& x, const ValueRange& from, const ValueRange& to) {
-  if (from.lower == to.lower && from.upper == to.upper) return x;
-  return (x - from.lower) / (from.upper - from.lower) * (to.upper - to.lower) + to.lower;
-}
-
-constexpr ValueRange kBytes = {0, 255};
-constexpr ValueRange kUnit = {0, 1};
 
 at::Tensor hsv(const at::Tensor& x) { return keras::ops::image::rgb_to_hsv(x, kChannelsFirst); }
 at::Tensor rgb(const at::Tensor& h, const at::Tensor& s, const at::Tensor& v) {

@@ -63,19 +63,24 @@ Layer make_from_config(const Json& config, Arguments arguments, const char* clas
 std::vector<LayerClass> activation_layers();
 std::vector<LayerClass> application_layers();
 std::vector<LayerClass> attention_layers();
+std::vector<LayerClass> batch_mixing_layers();
 std::vector<LayerClass> batch_normalization_layers();
 std::vector<LayerClass> category_layers();
 std::vector<LayerClass> color_augmentation_layers();
 std::vector<LayerClass> concatenate_layers();
+std::vector<LayerClass> conv_lstm_layers();
 std::vector<LayerClass> conv_transpose_layers();
 std::vector<LayerClass> convolutional_layers();
 std::vector<LayerClass> core_layers();
 std::vector<LayerClass> depthwise_conv_layers();
+std::vector<LayerClass> distortion_layers();
 std::vector<LayerClass> dot_layers();
 std::vector<LayerClass> einsum_dense_layers();
 std::vector<LayerClass> embedding_layers();
 std::vector<LayerClass> group_query_attention_layers();
+std::vector<LayerClass> hashing_layers();
 std::vector<LayerClass> image_preprocessing_layers();
+std::vector<LayerClass> lookup_layers();
 std::vector<LayerClass> merging_layers();
 std::vector<LayerClass> multi_head_attention_layers();
 std::vector<LayerClass> normalization_layers();
@@ -88,7 +93,10 @@ std::vector<LayerClass> recurrent_layers();
 std::vector<LayerClass> recurrent_wrappers();
 std::vector<LayerClass> regularization_layers();
 std::vector<LayerClass> reshaping_layers();
+std::vector<LayerClass> spectral_normalization_layers();
+std::vector<LayerClass> spectrogram_layers();
 std::vector<LayerClass> stacked_cells();
+std::vector<LayerClass> text_layers();
 std::vector<LayerClass> up_sampling_layers();
 
 }  // namespace strata::keras

@@ -309,12 +309,6 @@ Tensors compute_operation(const OperationRow& row, const OperationCall& call) {
   return {row.compute(call)};
 }
 
-void note_input_dtypes(LayerImpl& layer, const std::vector<at::ScalarType>& inputs) {
-  if (auto* operation = dynamic_cast<TableOperationImpl*>(&layer)) {
-    operation->note_input_dtypes(inputs);
-  }
-}
-
 const OperationImpl* as_operation(const Layer& layer) {
   return dynamic_cast<const OperationImpl*>(layer.impl().get());
 }

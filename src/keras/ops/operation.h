@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keras/fusion.h"
+#include "keras/input_dtypes.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
 
@@ -163,12 +164,13 @@ class OperationImpl : public LayerImpl {
 };
 
 /// One of a table.
-class TableOperationImpl final : public OperationImpl, public Fusible {
+class TableOperationImpl final : public OperationImpl, public Fusible, public TakesInputDtypes {
  public:
   TableOperationImpl(const OperationRow& row, Json config, const std::string& name);
 
-  /// Sets the dtypes of its arguments; called before its output shapes are computed.
-  void note_input_dtypes(const std::vector<at::ScalarType>& inputs) { input_dtypes_ = inputs; }
+  void note_input_dtypes(const std::vector<at::ScalarType>& inputs) override {
+    input_dtypes_ = inputs;
+  }
 
   FusionRole fusion_role() const override {
     return row_.name == "Add" ? FusionRole::kSum : FusionRole::kNone;
@@ -191,9 +193,6 @@ class TableOperationImpl final : public OperationImpl, public Fusible {
   std::vector<at::ScalarType> input_dtypes_;
   mutable std::vector<at::ScalarType> tried_dtypes_;  // of the last trial
 };
-
-/// Tells an operation with what it is about to be called in a graph; other layers need not know.
-void note_input_dtypes(LayerImpl& layer, const std::vector<at::ScalarType>& inputs);
 
 /// The operation, if that is what `layer` is; else null.
 const OperationImpl* as_operation(const Layer& layer);

@@ -54,6 +54,7 @@ SymbolicTensor input_of(const Json& config) {
   std::string dtype_name = "float32";
   if (dtype != nullptr && dtype->is_string()) dtype_name = dtype->as_string();
   if (dtype != nullptr && dtype->is_object()) dtype_name = text(dtype->at("config"), "name");
+  if (dtype_name == "string") return make_text_input(shape_of(*shape), name);
   return make_input(shape_of(*shape), dtype_of_name(dtype_name), name);
 }
 

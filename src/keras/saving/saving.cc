@@ -206,6 +206,7 @@ Model model_of(const keras_files::KerasArchive& archive, const std::string& path
 /// As Keras: a compiled model takes the optimizer's state, too.
 void load_tree(const Model& model, const WeightsGroup& tree, const std::string& path) {
   detail::assign_weights(model, {}, tree, path);
+  with_path("load_weights", path, [&] { detail::load_assets(model, {}, tree, {}); });
   if (const WeightsGroup* optimizer = tree.find("optimizer")) {
     with_path("load_weights", path, [&] { detail::restore_optimizer(model, optimizer->vars); });
   }
@@ -226,6 +227,7 @@ void save_model(const Model& model, const std::string& path) {
   keras_files::KerasArchive archive;
   archive.config = model_to_config(model, training.compile_config);
   archive.weights = detail::collect_weights(model);
+  archive.assets = detail::collect_assets(model);
   archive.metadata.set("date_saved", now());
   add_optimizer(archive.weights, std::move(training));
   write_by_chief(model, [&] { keras_files::save_keras_archive(archive, path); });
@@ -237,6 +239,8 @@ Model load_model(const std::string& path, const LoadModelOptions& options) {
   read_by_all(get_strategy(),
               [&] { archive = keras_files::load_keras_archive(path, {.limits = options.limits}); });
   Model model = model_of(archive, path);
+  with_path("load_model", path,
+            [&] { detail::load_assets(model, archive.config, archive.weights, archive.assets); });
   if (model->built()) detail::assign_weights(model, archive.config, archive.weights, path);
   const Json* compile = archive.config.find("compile_config");
   if (options.compile && is_compiled(compile)) {

@@ -35,8 +35,11 @@ class GroupWalk {
   void visit(const Layer& layer, const std::string& path, const std::string& names,
              const Json& entry) {
     if (!seen_.insert(layer.impl().get()).second) return;
-    places.push_back(
-        {.path = path, .layer = layer.name(), .names = names, .weights = layer->own_weights()});
+    places.push_back({.path = path,
+                      .layer = layer.name(),
+                      .names = names,
+                      .weights = layer->own_weights(),
+                      .keeper = dynamic_cast<KeepsAssets*>(layer.impl().get())});
     const auto* model = dynamic_cast<const ModelImpl*>(layer.impl().get());
     const bool has_structure = model != nullptr && model->class_name() != "Model";
     if (has_structure) {
@@ -110,8 +113,38 @@ keras_files::WeightsGroup collect_weights(const Model& model) {
     for (const Weight& weight : place.weights) {
       group.vars.push_back(weight.variable.value().detach().cpu().contiguous());
     }
+    if (place.keeper != nullptr) group.named_vars = place.keeper->assets().tensors;
   }
   return tree;
+}
+
+std::map<std::string, std::string> collect_assets(const Model& model) {
+  std::map<std::string, std::string> assets;
+  for (const WeightsPlace& place : weights_places(model)) {
+    if (place.keeper == nullptr) continue;
+    for (const auto& [name, text] : place.keeper->assets().files) {
+      assets.emplace(place.path + '/' + name, text);
+    }
+  }
+  return assets;
+}
+
+void load_assets(const Model& model, const Json& config, const keras_files::WeightsGroup& tree,
+                 const std::map<std::string, std::string>& assets) {
+  for (const WeightsPlace& place : weights_places(model, config)) {
+    if (place.keeper == nullptr) continue;
+    LayerAssets own;
+    const std::string folder = place.path + '/';
+    for (auto each = assets.lower_bound(folder);
+         each != assets.end() && each->first.starts_with(folder); ++each) {
+      const std::string name = each->first.substr(folder.size());
+      if (name.find('/') == std::string::npos) own.files.emplace(name, each->second);
+    }
+    if (const keras_files::WeightsGroup* group = tree.find(place.path)) {
+      own.tensors = group->named_vars;
+    }
+    if (!own.empty()) place.keeper->load_assets(own);
+  }
 }
 
 void Assignments::add(const std::string& layer, const Weight& weight, const at::Tensor& value) {

@@ -1,11 +1,11 @@
 #include <farmhash.h>
 
-#include "strata/estimator/feature_column.h"
+#include "data/hashes.h"
 
-namespace strata::feature_column {
+namespace strata::data {
 
 uint64_t fingerprint64(std::string_view bytes) {
   return ::util::Fingerprint64(bytes.data(), bytes.size());
 }
 
-}  // namespace strata::feature_column
+}  // namespace strata::data
