@@ -71,11 +71,13 @@ void print_compiled(const KerasArchive& archive, std::ostream& out) {
   std::vector<OptimizerSlot> slots;
   try {
     std::vector<std::vector<int64_t>> shapes;
+    std::vector<std::string> paths;
     for (const VariablePlace& place : trainable_variables(archive.config)) {
+      paths.push_back(place.path);
       shapes.push_back(
           archive.weights.at(place.path).vars.at(static_cast<size_t>(place.index)).sizes().vec());
     }
-    slots = optimizer_slots(optimizer, shapes);
+    slots = optimizer_slots(optimizer, shapes, paths);
   } catch (const Error&) {  // a class that we do not know: its variables are counted, not named
   }
   out << "optimizer: " << state->vars.size() << " variables";

@@ -9,6 +9,7 @@
 #include "keras_files/layer_rules.h"
 #include "strata/core/error.h"
 #include "strata/tensor/rule_options.h"
+#include "tensor/muon_variables.h"
 
 namespace strata::keras_files {
 namespace {
@@ -27,9 +28,6 @@ const std::vector<OptimizerClass>& all_classes() {
         classes.push_back({name, row.slots, row.scalar_state});
       }
     }
-    // Keras's files may have it, although strata has no such optimizer.
-    static const std::vector<tensor::RuleSlot> kMoments = {{"momentum"}, {"velocity"}};
-    classes.push_back({"ScheduleFreeAdamW", kMoments});
     return classes;
   }();
   return kClasses;
@@ -64,10 +62,31 @@ void add_slots(std::span<const tensor::RuleSlot> kinds,
   }
 }
 
+/// Those of Muon, or of Adam, which updates what is no matrix or excluded.
+void add_muon_slots(const Json& config, std::span<const std::vector<int64_t>> shapes,
+                    std::span<const std::string> names, std::vector<OptimizerSlot>& slots) {
+  std::vector<std::string> excluded;
+  if (const Json* given = find_value(config, "exclude_layers")) {
+    for (const Json& each : given->as_array()) excluded.push_back(each.as_string());
+  }
+  const Json* embeddings = find_value(config, "exclude_embeddings");
+  const tensor::MuonVariables matrices(excluded, embeddings == nullptr || embeddings->as_bool());
+  for (size_t variable = 0; variable < shapes.size(); ++variable) {
+    const bool is_matrix =
+        matrices.contains(names.empty() ? "" : names[variable], shapes[variable]);
+    for (const char* kind : {"momentum", "velocity"}) {
+      slots.push_back(
+          {.kind = kind, .variable = static_cast<int64_t>(variable), .shape = shapes[variable]});
+      if (is_matrix) break;
+    }
+  }
+}
+
 /// @param nested  Inside a LossScaleOptimizer, where Keras does not track what an optimizer keeps
 ///                without naming it.
 std::vector<OptimizerSlot> slots_of(const Json& optimizer,
-                                    std::span<const std::vector<int64_t>> shapes, bool nested) {
+                                    std::span<const std::vector<int64_t>> shapes,
+                                    std::span<const std::string> names, bool nested) {
   const std::string class_name = optimizer_class_of(optimizer);
   const Json* given = optimizer.is_string() ? nullptr : find_value(optimizer, "config");
   const Json config = given == nullptr ? Json::object() : *given;
@@ -81,7 +100,7 @@ std::vector<OptimizerSlot> slots_of(const Json& optimizer,
              {.kind = "learning_rate"},
              {.kind = "step_counter"},
              {.kind = "dynamic_scale"}};
-    for (OptimizerSlot& slot : slots_of(*inner, shapes, true)) {
+    for (OptimizerSlot& slot : slots_of(*inner, shapes, names, true)) {
       if (slot.variable < 0) slot.kind = "inner_" + slot.kind;
       slots.push_back(std::move(slot));
     }
@@ -102,7 +121,11 @@ std::vector<OptimizerSlot> slots_of(const Json& optimizer,
   const auto wants = [&](std::string_view option) { return holds(str_cat(option, ":0"), config); };
   if (wants("use_ema")) add_slots({&kAverage, 1}, shapes, slots);
   if (wants("gradient_accumulation_steps")) add_slots({&kAccumulator, 1}, shapes, slots);
-  add_slots(always, shapes, slots);
+  if (class_name == "Muon") {
+    add_muon_slots(config, shapes, names, slots);
+  } else {
+    add_slots(always, shapes, slots);
+  }
   for (const tensor::RuleSlot& slot : found->slots) {
     if (!slot.when.empty() && wants(slot.when)) add_slots({&slot, 1}, shapes, slots);
   }
@@ -119,8 +142,9 @@ std::vector<OptimizerSlot> slots_of(const Json& optimizer,
 }  // namespace
 
 std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
-                                           std::span<const std::vector<int64_t>> shapes) {
-  return slots_of(optimizer, shapes, false);
+                                           std::span<const std::vector<int64_t>> shapes,
+                                           std::span<const std::string> names) {
+  return slots_of(optimizer, shapes, names, false);
 }
 
 int64_t find_slot(std::span<const OptimizerSlot> slots, const std::string& kind, int64_t variable) {

@@ -26,10 +26,12 @@ struct OptimizerSlot {
 ///
 /// @param optimizer  `class_name` and `config`, or a name such as "adam" for Keras's defaults.
 /// @param shapes     Of the trainable variables, in the order of `trainable_variables`.
-/// @throws Error  kUnimplemented: an optimizer that we do not know, Muon, whose state depends on
-///                more than shapes. kDataLoss: no optimizer's JSON.
+/// @param names      Theirs, on which Muon's state depends. None: it depends on shapes alone.
+/// @throws Error  kUnimplemented: an optimizer that we do not know. kDataLoss: no optimizer's JSON. kInvalidArgument: exclude_layers of Muon
+///                that are no regular expressions.
 std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
-                                           std::span<const std::vector<int64_t>> shapes);
+                                           std::span<const std::vector<int64_t>> shapes,
+                                           std::span<const std::string> names = {});
 
 /// The way back: which dataset has the slot `kind` of `variable` (-1: the optimizer's own).
 /// @return -1 if the optimizer keeps none.

@@ -42,7 +42,9 @@ void check_options(std::string_view name, const OptimizerOptions& options) {
 }  // namespace
 
 Optimizer::Impl::Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
-    : rule_(std::move(rule)), options_(std::move(options)) {
+    : rule_(std::move(rule)),
+      rule_of_left_out_(tensor::make_rule(tensor::rule_of_left_out(rule_->options()))),
+      options_(std::move(options)) {
   check_options(rule_->name(), options_);
 }
 
@@ -50,26 +52,44 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
   STRATA_CHECK(variables_.empty(), kFailedPrecondition, "[", rule_->name(),
                "] build: the optimizer has its variables already; make another one");
   check_variables(rule_->name(), variables);
-  std::map<at::ScalarType, std::vector<size_t>> by_dtype;
-  for (size_t i = 0; i < variables.size(); ++i) by_dtype[variables[i].dtype()].push_back(i);
+  std::map<std::pair<at::ScalarType, bool>, std::vector<size_t>> by_dtype_and_rule;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    by_dtype_and_rule[{variables[i].dtype(), is_left_out(variables[i])}].push_back(i);
+  }
   variables_ = std::move(variables);
+  part_of_variable_.resize(variables_.size());
   group_ = variables_[0].state()->group();
   group_->observe(shared_from_this());
-  for (auto& [dtype, indices] : by_dtype) {
+  for (auto& [key, indices] : by_dtype_and_rule) {
+    const bool left_out = key.second;
+    const tensor::UpdateRule& rule = left_out ? *rule_of_left_out_ : *rule_;
+    STRATA_CHECK(!left_out || group_->placement().store() == nullptr, kUnimplemented, "[",
+                 rule_->name(), "] build: got '", variables_[indices[0]].name(),
+                 "', which is left out of the rule, on parameter servers, which have one rule for "
+                 "all; take another optimizer");
     std::vector<Entry> entries;
     for (const size_t i : indices) {
       const bool excluded = std::any_of(
           undecayed_.begin(), undecayed_.end(),
           [&](const auto& part) { return variables_[i].name().find(part) != std::string::npos; });
       entries.push_back({variables_[i], !excluded});
+      part_of_variable_[i] = parts_.size();
     }
-    parts_.push_back({.variables = std::move(indices), .pass = nullptr, .step = {}});
+    parts_.push_back(
+        {.variables = std::move(indices),
+         .rule = &rule,
+         .weight_decay = left_out ? options_.left_out_weight_decay : options_.weight_decay,
+         .pass = nullptr,
+         .step = {}});
     Part& part = parts_.back();
-    if (auto sharded = make_sharded_update(*rule_, *group_, entries, extras())) {
+    // All parts are sharded, or none: who needs whole variables has all on one replica.
+    auto sharded =
+        rule_->whole_variables() ? nullptr : make_sharded_update(rule, *group_, entries, extras());
+    if (sharded) {
       part.sharded = sharded.get();
       part.pass = std::move(sharded);
     } else {
-      part.pass = make_update_pass(*rule_, *group_, entries, extras());
+      part.pass = make_update_pass(rule, *group_, entries, extras());
     }
   }
   make_exchange();
@@ -174,30 +194,32 @@ void Optimizer::Impl::finalize_variable_values() {
   detail::require_cross_replica("finalize_variable_values");
   if (!options_.use_ema || iterations_ == 0) return;
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> averages = whole_slots(rule_->num_slots());
+  const std::vector<at::Tensor> averages = whole_slots("average");
   for (size_t v = 0; v < variables_.size(); ++v) variables_[v].assign(averages[v]);
 }
 
-std::vector<std::string> Optimizer::Impl::slot_names() const {
+std::vector<std::string> Optimizer::Impl::slot_names(const tensor::UpdateRule& rule) const {
   std::vector<std::string> names;
-  for (int slot = 0; slot < rule_->num_slots(); ++slot) names.emplace_back(rule_->slot_name(slot));
+  for (int slot = 0; slot < rule.num_slots(); ++slot) names.emplace_back(rule.slot_name(slot));
   if (extras().average) names.emplace_back("average");
   if (extras().accumulator) names.emplace_back("gradient_accumulator");
   return names;
 }
 
+std::vector<std::string> Optimizer::Impl::slot_names(size_t variable) const {
+  return slot_names(*part_of(variable).rule);
+}
+
 std::vector<std::pair<std::string, std::vector<at::Tensor>>> Optimizer::Impl::slot_copies() const {
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> result;
-  const std::vector<std::string> names = slot_names();
   for (size_t v = 0; v < variables_.size(); ++v) {
-    for (const Part& part : parts_) {
-      const auto found = std::find(part.variables.begin(), part.variables.end(), v);
-      if (found == part.variables.end()) continue;
-      const auto entry = static_cast<size_t>(found - part.variables.begin());
-      for (size_t slot = 0; slot < names.size(); ++slot) {
-        result.emplace_back(str_cat(variables_[v].name(), "/", names[slot]),
-                            part.pass->slot_copies(entry, static_cast<int>(slot)));
-      }
+    const Part& part = part_of(v);
+    const auto entry =
+        static_cast<size_t>(std::ranges::find(part.variables, v) - part.variables.begin());
+    const std::vector<std::string> names = slot_names(*part.rule);
+    for (size_t slot = 0; slot < names.size(); ++slot) {
+      result.emplace_back(str_cat(variables_[v].name(), "/", names[slot]),
+                          part.pass->slot_copies(entry, static_cast<int>(slot)));
     }
   }
   const auto add_number = [&](std::string_view name, const at::Tensor& number) {
@@ -215,19 +237,24 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
   std::vector<std::pair<std::string, at::Tensor>> result;
   for (const auto& [name, copies] : slot_copies()) result.emplace_back(name, copies[0]);
   const auto is_sharded = [](const Part& part) { return part.sharded != nullptr; };
-  const bool in_parts = shards() || std::ranges::any_of(parts_, is_sharded);
-  const size_t slots = in_parts ? slot_names().size() : 0;
-  for (size_t slot = 0; slot < slots; ++slot) {
-    const std::vector<at::Tensor> whole = whole_slots(static_cast<int>(slot));
-    for (size_t v = 0; v < whole.size(); ++v) result[v * slots + slot].second = whole[v];
+  if (!shards() && std::ranges::none_of(parts_, is_sharded)) return result;
+  // Rules that are sharded have the same slots for all variables.
+  const std::vector<std::string> names = slot_names();
+  for (size_t slot = 0; slot < names.size(); ++slot) {
+    const std::vector<at::Tensor> whole = whole_slots(names[slot]);
+    for (size_t v = 0; v < whole.size(); ++v) result[v * names.size() + slot].second = whole[v];
   }
   return result;
 }
 
-std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
+std::vector<at::Tensor> Optimizer::Impl::whole_slots(std::string_view name) const {
   if (shards() || shards_on_cards()) group_->mend();
   std::vector<std::vector<at::Tensor>> values(variables_.size());
   for (const Part& part : parts_) {
+    const std::vector<std::string> names = slot_names(*part.rule);
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) continue;
+    const auto slot = static_cast<int>(found - names.begin());
     std::vector<at::Tensor> gathered;
     try {
       gathered = gathered_slot(part, slot);
@@ -244,10 +271,10 @@ std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
     for (size_t v = 0; v < values.size(); ++v) {
       if (reducer_->shards(v)) values[v] = {values[v][0].clone()};
     }
-    reducer_->all_gather_owned(values, slot_names()[static_cast<size_t>(slot)]);
+    reducer_->all_gather_owned(values, std::string(name));
   }
   std::vector<at::Tensor> whole;
-  for (const auto& value : values) whole.push_back(value[0]);
+  for (const auto& value : values) whole.push_back(value.empty() ? at::Tensor() : value[0]);
   return whole;
 }
 
@@ -257,15 +284,20 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
   STRATA_CHECK(index < all.size(), kOutOfRange, "[", rule_->name(), "] set_slot: got index ", index,
                "; expected 0 to ", all.size(), " (excluded)");
   const at::NoGradGuard no_grad;
-  const size_t variable = index / std::max<size_t>(slot_names().size(), 1);
-  const bool sharded = variable < variables_.size() && shards() && reducer_->shards(variable);
-  const auto slot = static_cast<int>(index % std::max<size_t>(slot_names().size(), 1));
+  size_t variable = 0, slot = index;  // past all variables: a number beside the slots
+  for (; variable < variables_.size(); ++variable) {
+    const size_t own = num_slots_of(part_of(variable));
+    if (slot < own) break;
+    slot -= own;
+  }
+  const bool is_number = variable == variables_.size();
+  const bool sharded = !is_number && shards() && reducer_->shards(variable);
   meet_processes("set_slot");  // `value` may have been made of what is overwritten now
   for (const at::Tensor& copy : all[index].second) {
     STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
                  "] set_slot: got shape ", value.sizes(), " for '", all[index].first, "' of shape ",
                  copy.sizes());
-    if (set_slot_on_cards(variable, slot, value)) break;
+    if (!is_number && set_slot_on_cards(variable, static_cast<int>(slot), value)) break;
     if (!sharded) {
       copy.copy_(value);
       continue;
@@ -321,6 +353,11 @@ void Optimizer::finalize_variable_values() {
   impl_->finalize_variable_values();
 }
 std::vector<std::string> Optimizer::slot_names() const { return impl_->slot_names(); }
+std::vector<std::string> Optimizer::slot_names(size_t variable) const {
+  STRATA_CHECK(variable < variables().size(), kOutOfRange, "[", name(),
+               "] slot_names: got variable ", variable, " of ", variables().size());
+  return impl_->slot_names(variable);
+}
 
 int64_t Optimizer::iterations() const {
   strata::detail::note_host_effect("the number of steps so far is read");

@@ -47,7 +47,8 @@ class Optimizer::Impl : public RunObserver,
   /// Where each process keeps its part of the slots: in all of them together.
   std::vector<std::pair<std::string, at::Tensor>> slots() const;
   void set_slot(size_t index, const at::Tensor& value);
-  std::vector<std::string> slot_names() const;
+  std::vector<std::string> slot_names() const { return slot_names(*rule_); }
+  std::vector<std::string> slot_names(size_t variable) const;
   void exclude_from_weight_decay(const std::vector<std::string>& parts);
   void finalize_variable_values();
   void scale_dynamically(double initial_scale, int64_t growth_steps);
@@ -95,6 +96,7 @@ class Optimizer::Impl : public RunObserver,
   bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 
   const std::unique_ptr<tensor::UpdateRule> rule_;
+  const std::unique_ptr<tensor::UpdateRule> rule_of_left_out_;
   OptimizerOptions options_;
   std::vector<Variable> variables_;
   int64_t iterations_ = 0;
@@ -106,9 +108,11 @@ class Optimizer::Impl : public RunObserver,
     double weight = 0;
   };
 
-  /// Variables of one dtype, and their pass.
+  /// Variables of one dtype and rule, and their pass.
   struct Part {
     std::vector<size_t> variables;
+    const tensor::UpdateRule* rule;
+    double weight_decay;
     std::unique_ptr<UpdatePass> pass;
     ShardedUpdate* sharded = nullptr;  // the pass, where cards share the state out
     Step step;
@@ -121,6 +125,14 @@ class Optimizer::Impl : public RunObserver,
   }
   bool clips_norm() const { return options_.clipnorm > 0 || options_.global_clipnorm > 0; }
   bool accumulates() const { return options_.gradient_accumulation_steps > 0; }
+  std::vector<std::string> slot_names(const tensor::UpdateRule& rule) const;
+  const Part& part_of(size_t variable) const { return parts_[part_of_variable_.at(variable)]; }
+  size_t num_slots_of(const Part& part) const {
+    return static_cast<size_t>(part.rule->num_slots() + extras().count());
+  }
+  bool is_left_out(const Variable& variable) const {
+    return options_.leaves_out && options_.leaves_out(variable);
+  }
   ExtraSlots extras() const { return {.average = options_.use_ema, .accumulator = accumulates()}; }
   int64_t updates_before(int64_t step) const {
     return accumulates() ? step / options_.gradient_accumulation_steps : step;
@@ -156,8 +168,9 @@ class Optimizer::Impl : public RunObserver,
   void gather_parameters_on_cards();
   /// As `slots`, every copy of each; of sharded ones only this process's elements are there.
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
-  /// One slot of each variable; of sharded ones a copy, in all processes together.
-  std::vector<at::Tensor> whole_slots(int slot) const;
+  /// The slot of this name of each variable that has it, else undefined; of sharded ones a copy, in
+  /// all processes together.
+  std::vector<at::Tensor> whole_slots(std::string_view name) const;
   std::vector<std::vector<at::Tensor>> parameter_copies() const;
   void prepare_pass(Part& part, bool may_share);
   void prepare_step(const std::vector<const Contribution*>& own);
@@ -186,6 +199,7 @@ class Optimizer::Impl : public RunObserver,
   std::unique_ptr<CardReducer> cards_;        // null where gradients are not summed on GPUs
   std::unique_ptr<ShardGatherer> gatherer_;   // null where these do not share the state out
   std::vector<Part> parts_;
+  std::vector<size_t> part_of_variable_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;
   Mutex awaited_mutex_;

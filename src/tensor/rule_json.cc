@@ -12,6 +12,7 @@ namespace strata::tensor {
 namespace {
 
 void read(const Json& json, double& value) { value = json.as_double(); }
+void read(const Json& json, int64_t& value) { value = json.as_int(); }
 void read(const Json& json, bool& value) { value = json.as_bool(); }
 
 template <typename Rule>

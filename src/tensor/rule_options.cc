@@ -24,7 +24,13 @@ std::span<const RuleRow> rule_rows() {
       {AdamaxRule(), {"Adamax"}, "adamax", {{"momentum"}, {"norm"}}},
       {NadamRule(), {"Nadam"}, "nadam", {{"momentum"}, {"velocity"}}, "u_product"},
       {LambRule(), {"Lamb"}, "lamb", {{"momentum"}, {"velocity"}}},
+      {LARSRule(), {"LARS"}, "lars", {{"momentum"}}},
       {LionRule(), {"Lion"}, "lion", {{"momentum"}}},
+      {MuonRule(), {"Muon"}, "muon", {{"momentum"}}},
+      {ScheduleFreeAdamWRule(),
+       {"ScheduleFreeAdamW"},
+       "schedule_free_adamw",
+       {{.name = "momentum", .starts_as_variable = true}, {"velocity"}}},
       {AdagradRule(), {"Adagrad"}, "adagrad", {{"accumulator"}}},
       {AdadeltaRule(), {"Adadelta"}, "adadelta", {{"accumulated_grad"}, {"accumulated_delta_var"}}},
       {AdafactorRule(),
@@ -45,6 +51,17 @@ const RuleRow& row_of(const RuleOptions& options) {
   const std::span<const RuleRow> rows = rule_rows();
   return *std::ranges::find_if(
       rows, [&](const RuleRow& row) { return row.defaults.index() == options.index(); });
+}
+
+RuleOptions rule_of_left_out(const RuleOptions& options) {
+  if (const auto* lars = std::get_if<LARSRule>(&options)) {
+    return SGDRule{.momentum = lars->momentum, .nesterov = lars->nesterov};
+  }
+  if (const auto* muon = std::get_if<MuonRule>(&options)) {
+    return AdamRule{
+        .beta_1 = muon->adam_beta_1, .beta_2 = muon->adam_beta_2, .epsilon = muon->epsilon};
+  }
+  return options;
 }
 
 std::unique_ptr<UpdateRule> make_rule(const RuleOptions& options) {

@@ -33,6 +33,10 @@ namespace strata::tensor {
   KERNEL(kLambMoments, LambMoments<T>)                                \
   /* by a learning rate that holds the ratio of norms; no gradient */ \
   KERNEL(kLambStep, LambStep<T>)                                      \
+  /* by a learning rate that holds the ratio; decay is its own */     \
+  KERNEL(kLars, Lars<T, false>)                                       \
+  KERNEL(kLarsNesterov, Lars<T, true>)                                \
+  KERNEL(kScheduleFree, ScheduleFree<T>)                              \
   KERNEL(kMovingAverage, MovingAverage<T>)
 
 #define STRATA_KERNEL_ID(id, ...) id,

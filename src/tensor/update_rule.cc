@@ -50,6 +50,9 @@ const RuleSlot& UpdateRule::slot_at(const char* where, int slot) const {
 
 std::string_view UpdateRule::slot_name(int slot) const { return slot_at("slot_name", slot).name; }
 double UpdateRule::slot_initial_value(int) const { return 0; }
+bool UpdateRule::slot_starts_as_variable(int slot) const {
+  return slot_at("slot_starts_as_variable", slot).starts_as_variable;
+}
 std::vector<int64_t> UpdateRule::slot_shape(int slot, at::IntArrayRef sizes) const {
   return slot_at("slot_shape", slot).shape_of({sizes.data(), sizes.size()});
 }
@@ -117,6 +120,11 @@ void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient,
   at::Tensor g = gradient.defined() ? gradient : at::zeros_like(parameter);
   if (modifiers.gradient_scale != 1) g = at::mul(g, modifiers.gradient_scale);
   if (modifiers.clip_value > 0) g = at::clamp(g, -modifiers.clip_value, modifiers.clip_value);
+  if (couples_weight_decay()) {
+    PreparedStep of_variable = step;
+    of_variable.weight_decay = modifiers.weight_decay;
+    return do_apply(parameter, g, slots, of_variable);
+  }
   if (modifiers.weight_decay != 0) {
     parameter.mul_(1 - modifiers.weight_decay * step.learning_rate);
   }

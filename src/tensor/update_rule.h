@@ -36,6 +36,8 @@ struct PreparedStep {
 
   double learning_rate = 0;
   std::array<double, 6> constants = {};
+  /// The variable's, for rules that add it to the gradient (`couples_weight_decay`).
+  double weight_decay = 0;
 };
 
 /// One contiguous run of elements of one variable. Any alignment; the arrays must not overlap.
@@ -45,9 +47,9 @@ struct UpdateSpan {
   const T* gradient = nullptr;  ///< nullptr means zeros
   std::array<T*, kMaxSlots> slots = {};
   int64_t size = 0;
-  double gradient_scale = 1;   ///< applied first: the denominator, a clip factor; 1 changes no bit
-  double clip_value = 0;       ///< > 0: then clamp to [-clip_value, clip_value]
-  double weight_decay = 0;     ///< decoupled: p -= p * weight_decay * learning_rate before the rule
+  double gradient_scale = 1;  ///< applied first: the denominator, a clip factor; 1 changes no bit
+  double clip_value = 0;      ///< > 0: then clamp to [-clip_value, clip_value]
+  double weight_decay = 0;    ///< p -= p * weight_decay * learning_rate before the rule, or coupled
   at::IntArrayRef sizes = {};  ///< the variable's shape, for rules of whole variables only
   /// Gets the new parameters, too, by non-temporal stores (core/nontemporal_copy.h: call
   /// `nontemporal_fence` before other threads read them). For large tensors that are not read soon.
@@ -61,16 +63,16 @@ struct UpdateModifiers {
   double weight_decay = 0;
 };
 
-/// The update of one element, or (Lamb, Adafactor) one variable, by an optimizer. Stateless (the
+/// The update of one element, or (Lamb, LARS, Muon, Adafactor) one variable, by an optimizer. Stateless (the
 /// slots are the caller's), so any number of threads may use one rule at once.
 ///
 /// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on
 /// how a range is cut into spans, on alignment, or on the instruction set that the processor
 /// offers: no fused multiply-add, IEEE division and square root, the same order of operations
-/// everywhere. (The one exception is Ftrl with a learning_rate_power other than -0.5 and 0, which
-/// calls libm's pow.)
+/// everywhere. (The exceptions are Ftrl with a learning_rate_power other than -0.5 and 0, which
+/// calls libm's pow, and Muon, whose products are libtorch's.)
 ///
-/// Source: Keras 3.15's optimizers, formulas and defaults.
+/// Source: Keras 3.15's optimizers, formulas and defaults; LARS's is in lars.cc.
 class STRATA_API UpdateRule {
  public:
   virtual ~UpdateRule();
@@ -85,12 +87,18 @@ class STRATA_API UpdateRule {
   /// Keras's name of the slot variable: "momentum", "velocity", ... @throws Error kOutOfRange.
   std::string_view slot_name(int slot) const;
   virtual double slot_initial_value(int slot) const;
+  /// True for a slot whose first values are the variable's instead: ScheduleFreeAdamW's "momentum".
+  bool slot_starts_as_variable(int slot) const;
   /// The shape of a variable's slot: the variable's, except for Adafactor's rows and columns.
   std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const;
 
   /// True if an element's step depends on the rest of its variable (norms, means): then a span is a
   /// whole variable, contiguous, and `sizes` is its shape.
   virtual bool whole_variables() const { return false; }
+
+  /// True if the rule itself adds weight decay to the gradient, `gradient + weight_decay *
+  /// parameter`: then nothing is subtracted before it.
+  virtual bool couples_weight_decay() const { return false; }
 
   /// The name of a number that the rule keeps from step to step beside the slots, 1 at first:
   /// Nadam's "u_product". Empty if it has none.

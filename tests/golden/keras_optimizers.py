@@ -45,6 +45,14 @@ RULES = [
     ("Lion", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.95, weight_decay=0.1)),
     ("Lamb", dict()),
     ("Lamb", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.95, epsilon=1e-3, weight_decay=0.1)),
+    ("Muon", dict()),
+    ("Muon", dict(learning_rate=0.02, adam_beta_1=0.8, adam_beta_2=0.95, epsilon=1e-3, adam_weight_decay=0.1, weight_decay=0.05, adam_lr_ratio=0.5, momentum=0.8, ns_steps=3, nesterov=False)),
+    ("Muon", dict(learning_rate=0.02, muon_a=2.0, muon_b=-1.5, muon_c=0.5, rms_rate=0.5, clipnorm=0.5)),
+    ("Muon", dict(learning_rate=0.02, exclude_layers=["ker.*"], gradient_accumulation_steps=2)),
+    ("Muon", dict(learning_rate=0.02, rms_rate=None, exclude_layers=["other"], use_ema=True, ema_momentum=0.8)),
+    ("ScheduleFreeAdamW", dict()),
+    ("ScheduleFreeAdamW", dict(learning_rate=0.05, beta_1=0.8, beta_2=0.95, epsilon=1e-3, warmup_steps=4, weight_decay=0.1)),
+    ("ScheduleFreeAdamW", dict(learning_rate=0.05, gradient_accumulation_steps=2, global_clipnorm=0.3)),
     ("Adafactor", dict()),
     ("Adafactor", dict(learning_rate=0.5, beta_2_decay=-0.6, epsilon_2=0.1, clip_threshold=0.5, weight_decay=0.1)),
 ]
@@ -121,7 +129,7 @@ def rounded(name, options):
     rate = config["learning_rate"]
     if isinstance(rate, tuple):
         config["learning_rate"] = (rate[0], {k: single(v) for k, v in rate[1].items()})
-    return {k: single(v) for k, v in config.items() if v is not None}
+    return {k: single(v) for k, v in config.items() if v is not None or k in options}
 
 
 def run(name, options, dtype, loss_scale=None, infinite=()):

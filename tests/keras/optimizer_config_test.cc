@@ -68,6 +68,35 @@ TEST(OptimizerConfigTest, TheRateIsTodaysAndOptionsThatAreAbsentHaveDefaults) {
   EXPECT_EQ(config.at("beta_2").as_double(), 0.999);
 }
 
+TEST(OptimizerConfigTest, LarsIsWrittenAndReadWithItsNames) {
+  const optimizers::LARS lars({.learning_rate = 2,
+                               .momentum = 0.8,
+                               .eeta = 0.01,
+                               .nesterov = true,
+                               .skip_list = {"bias", "gamma"},
+                               .weight_decay = 1e-4});
+  const Json json = to_config(lars);
+  EXPECT_EQ(json.at("class_name").as_string(), "LARS");
+  const auto back = optimizer_from_config(json);
+  EXPECT_EQ(to_config(*back).dump(), json.dump());
+  const auto& options = dynamic_cast<const optimizers::LARS&>(*back).options();
+  EXPECT_EQ(options.skip_list, (std::vector<std::string>{"bias", "gamma"}));
+  EXPECT_EQ(options.eeta, 0.01);
+  EXPECT_EQ(options.weight_decay, 1e-4);
+}
+
+TEST(OptimizerConfigTest, MuonsNoneIsOff) {
+  const auto muon = optimizer_from_config(Json::parse(
+      R"({"class_name": "Muon", "config": {"rms_rate": null, "adam_weight_decay": null}})"));
+  const auto& options = dynamic_cast<const optimizers::Muon&>(*muon).options();
+  EXPECT_EQ(options.rms_rate, 0);
+  EXPECT_EQ(options.adam_weight_decay, 0);
+  const Json config = to_config(*muon).at("config");
+  EXPECT_TRUE(config.at("rms_rate").is_null());
+  EXPECT_TRUE(config.at("adam_weight_decay").is_null());
+  EXPECT_EQ(config.at("exclude_layers").as_array().size(), 0U);
+}
+
 class Mine : public optimizers::Optimizer {
  public:
   Mine() : Optimizer(tensor::SGDRule{}, {}) {}
@@ -76,10 +105,10 @@ class Mine : public optimizers::Optimizer {
 TEST(OptimizerConfigTest, ErrorsNameOptimizerAndOption) {
   const auto read = [](const char* text) { optimizer_from_config(Json::parse(text)); };
   expect_error(
-      [&] { read(R"("muon")"); }, ErrorCode::kUnimplemented,
-      "[keras] config of an optimizer: got muon; expected one of Adadelta, Adafactor, "
-      "Adagrad, Adam, AdamW, Adamax, Ftrl, Lamb, Lion, LossScaleOptimizer, Nadam, RMSprop, "
-      "SGD");
+      [&] { read(R"("mine")"); }, ErrorCode::kUnimplemented,
+      "[keras] config of an optimizer: got mine; expected one of Adadelta, Adafactor, "
+      "Adagrad, Adam, AdamW, Adamax, Ftrl, LARS, Lamb, Lion, LossScaleOptimizer, Muon, Nadam, "
+      "RMSprop, SGD, ScheduleFreeAdamW");
   expect_error_containing([&] { read(R"({"class_name": "Adam", "config": {"colour": 1}})"); },
                           ErrorCode::kUnimplemented,
                           "[keras] config of Adam: got option 'colour' = 1");

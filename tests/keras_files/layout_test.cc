@@ -202,10 +202,6 @@ TEST(OptimizerSlotsTest, AreThoseOfKeras) {
   for (const Json& optimizer : keras_golden().at("optimizers").as_array()) {
     const std::string name = optimizer.at("config").at("class_name").as_string();
     SCOPED_TRACE(name);
-    if (name == "Muon") {
-      EXPECT_THROW(optimizer_slots(optimizer.at("config"), shapes), Error);
-      continue;
-    }
     const auto slots = optimizer_slots(optimizer.at("config"), shapes);
     const auto& expected = optimizer.at("variables").as_array();
     ASSERT_EQ(slots.size(), expected.size());
@@ -225,14 +221,31 @@ TEST(OptimizerSlotsTest, AreThoseOfKeras) {
   EXPECT_GE(compared, 20);
 }
 
+TEST(OptimizerSlotsTest, MuonsDependOnNames) {
+  const std::vector<std::vector<int64_t>> shapes = {{3, 4}, {3, 4}, {3, 4}, {4}};
+  const std::vector<std::string> names = {"Embedding_1/embeddings", "hidden/kernel", "out/kernel",
+                                          "out/bias"};
+  const auto kinds_of = [&](const char* config) {
+    std::string kinds;
+    for (const OptimizerSlot& slot : optimizer_slots(Json::parse(config), shapes, names)) {
+      if (slot.variable >= 0) kinds += str_cat(slot.variable, slot.kind[0], ' ');
+    }
+    return kinds;
+  };
+  EXPECT_EQ(kinds_of(R"({"class_name": "Muon", "config": {"exclude_layers": ["^out"]}})"),
+            "0m 0v 1m 2m 2v 3m 3v ");
+  EXPECT_EQ(kinds_of(R"({"class_name": "Muon", "config": {"exclude_embeddings": false}})"),
+            "0m 1m 2m 3m 3v ");
+}
+
 TEST(OptimizerSlotsTest, TakesNamesAndRefusesWhatItDoesNotKnow) {
   const std::vector<std::vector<int64_t>> shapes = {{2}};
   EXPECT_EQ(optimizer_slots(Json("rmsprop"), shapes).size(), 3U);
   EXPECT_EQ(find_slot(optimizer_slots(Json("adam"), shapes), "velocity_hat", 0), -1);
   expect_error([&] { optimizer_slots(Json("mine"), shapes); }, ErrorCode::kUnimplemented,
                "[keras_files] optimizer_slots: got optimizer mine; expected SGD, Adam, AdamW, "
-               "Adamax, Nadam, Lamb, Lion, Adagrad, Adadelta, Adafactor, Ftrl, RMSprop, "
-               "ScheduleFreeAdamW or LossScaleOptimizer");
+               "Adamax, Nadam, Lamb, LARS, Lion, Muon, ScheduleFreeAdamW, Adagrad, Adadelta, "
+               "Adafactor, Ftrl, RMSprop or LossScaleOptimizer");
 }
 
 }  // namespace

@@ -250,6 +250,8 @@ const std::vector<RuleCase>& rule_cases() {
       {tensor::RMSpropRule{.momentum = 0.5, .centered = true}, 3},
       {tensor::MovingAverageRule{}, 0},
       {tensor::LambRule{}, 2},
+      {tensor::LARSRule{}, 1},
+      {tensor::ScheduleFreeAdamWRule{}, 2},
   };
   return cases;
 }

@@ -1,9 +1,16 @@
 #include "strata/optim/optimizers.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <vector>
 
 #include "core/join.h"
 #include "strata/optim/optimizer.h"
@@ -68,6 +75,76 @@ TEST(OptimizersTest, OptionsReachTheRuleAndTheStep) {
   EXPECT_EQ(Adam({.clipnorm = 1}).common_options().clipnorm, 1);
   EXPECT_EQ(AdamW().common_options().weight_decay, 0.004);
   EXPECT_EQ(Lion({.global_clipnorm = 1}).common_options().global_clipnorm, 1);
+}
+
+/// What is left out of adaptation and decay moves as by SGD; the rest by its norm.
+TEST(OptimizersTest, LarsLeavesOutWhatItsSkipListNames) {
+  const auto variable = [](const char* name) {
+    return Variable(at::full({2}, 3.0, at::kDouble), {.name = name});
+  };
+  const std::vector<Variable> variables = {variable("dense/kernel"), variable("dense/bias"),
+                                           variable("norm/gamma")};
+  const double norm = 3 * std::sqrt(2.0), decay = 0.1;
+  const LARSOptions options{.learning_rate = 0.5,
+                            .momentum = 0,
+                            .eeta = 0.01,
+                            .skip_list = {"bias", "norm/"},
+                            .weight_decay = decay};
+  LARS lars(variables, options);
+  const at::Tensor gradient = at::tensor({3.0, 4.0}, at::kDouble);
+  lars.apply_gradients({gradient, gradient, gradient});
+  const double ratio = 0.01 * norm / (5 + decay * norm);
+  const at::Tensor adapted = 3 - 0.5 * ratio * (gradient + decay * 3);
+  EXPECT_TRUE(at::allclose(variables[0].value(), adapted, 1e-14, 1e-14));
+  EXPECT_TRUE(at::allclose(variables[1].value(), 3 - 0.5 * gradient, 1e-14, 1e-14));
+  EXPECT_TRUE(at::allclose(variables[2].value(), 3 - 0.5 * gradient, 1e-14, 1e-14));
+
+  // Left out of decay alone.
+  const Variable undecayed = variable("undecayed");
+  LARS other({.learning_rate = 0.5, .momentum = 0, .eeta = 0.01, .weight_decay = decay});
+  other.exclude_from_weight_decay({"undecayed"});
+  other.build({undecayed});
+  other.apply_gradients({gradient});
+  EXPECT_TRUE(
+      at::allclose(undecayed.value(), 3 - 0.5 * (0.01 * norm / 5) * gradient, 1e-14, 1e-14));
+}
+
+/// Slots are counted where variables have not all the same ones.
+TEST(OptimizersTest, MuonsSlotsAreWrittenWhereTheyAre) {
+  const std::vector<Variable> variables = {
+      Variable(at::ones({2}), {.name = "bias"}), Variable(at::ones({2, 3}), {.name = "kernel"}),
+      Variable(at::ones({4, 2}), {.name = "embedding/embeddings"})};
+  Muon muon(variables, {.use_ema = true});
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(muon.slot_names(0), (Names{"momentum", "velocity", "average"}));
+  EXPECT_EQ(muon.slot_names(1), (Names{"momentum", "average"}));
+  EXPECT_EQ(muon.slot_names(2), (Names{"momentum", "velocity", "average"}));
+  Names names;
+  for (const auto& [name, slot] : muon.slots()) names.push_back(name);
+  EXPECT_EQ(names, (Names{"bias/momentum", "bias/velocity", "bias/average", "kernel/momentum",
+                          "kernel/average", "embedding/embeddings/momentum",
+                          "embedding/embeddings/velocity", "embedding/embeddings/average"}));
+  const std::vector<std::vector<int64_t>> shapes = {{2},    {2},    {2},    {2, 3},
+                                                    {2, 3}, {4, 2}, {4, 2}, {4, 2}};
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    muon.set_slot(i, at::full(shapes[i], static_cast<double>(i)));
+  }
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    EXPECT_TRUE(muon.slots()[i].second.eq(static_cast<double>(i)).all().item<bool>()) << names[i];
+  }
+  muon.set_iterations(1);
+  muon.finalize_variable_values();
+  EXPECT_EQ(variables[0].value()[0].item<double>(), 2);
+  EXPECT_EQ(variables[1].value()[0][0].item<double>(), 4);
+  EXPECT_EQ(variables[2].value()[0][0].item<double>(), 7);
+}
+
+TEST(OptimizersTest, ScheduleFreesMomentumBeginsAsTheVariable) {
+  const Variable variable(at::full({3}, 2.5), {.name = "v"});
+  const ScheduleFreeAdamW adam(std::vector<Variable>{variable}, {});
+  EXPECT_EQ(adam.slots()[0].first, "v/momentum");
+  EXPECT_TRUE(adam.slots()[0].second.equal(variable.value()));
+  EXPECT_EQ(adam.slots()[1].second.sum().item<double>(), 0);
 }
 
 // The names of version 0.1 are the same types.

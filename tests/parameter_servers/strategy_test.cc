@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <latch>
 #include <mutex>
@@ -85,7 +87,12 @@ TEST(ParameterServerStrategyTest, SynchronousTrainingIsOneDevices) {
 
 TEST(ParameterServerStrategyTest, OneWorkerTrainsAsOneDevice) {
   for (const OptimizerCase& each : more_optimizer_cases()) {
-    if (each.name.starts_with("lamb") || each.name == "adafactor") continue;  // whole variables
+    // Those of whole variables, and what servers cannot begin.
+    const auto starts_with = [&](const char* rule) { return each.name.starts_with(rule); };
+    if (std::ranges::any_of(std::array{"lamb", "lars", "muon", "adafactor", "schedule_free_adamw"},
+                            starts_with)) {
+      continue;
+    }
     const Batches batches = make_batches(Kind::kMlp, at::kDouble, kSteps, {13, 7, 16, 3});
     const Outcome one = train_on_one_device(Kind::kMlp, at::kDouble, batches, each, Form::kWeight);
     PsCluster::expect_ok(train(2, 1, [&](ParameterServerStrategy& strategy, int) {
@@ -242,6 +249,16 @@ TEST(ParameterServerStrategyTest, WhatServersCannotUpdateIsNamed) {
     const Variable variable = strategy.scope([] { return Variable(at::ones({3, 3})); });
     EXPECT_TRUE(throws(ErrorCode::kUnimplemented, {"lamb", "norms of whole variables"},
                        [&] { optimizers::Lamb lamb({variable}, {}); }));
+    EXPECT_TRUE(throws(ErrorCode::kUnimplemented, {"lars", "norms of whole variables"},
+                       [&] { optimizers::LARS lars({variable}, {}); }));
+    EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
+                       {"schedule_free_adamw", "'momentum' begins as the variable", "Take AdamW"},
+                       [&] { optimizers::ScheduleFreeAdamW adam({variable}, {}); }));
+    const Variable bias =
+        strategy.scope([] { return Variable(at::ones({3}), {.name = "the bias"}); });
+    EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
+                       {"[muon] build", "'the bias'", "have one rule for all"},
+                       [&] { optimizers::Muon muon({bias}, {}); }));
     const Variable half =
         strategy.scope([] { return Variable(at::ones({3}, at::kHalf), {.name = "h"}); });
     EXPECT_TRUE(throws(ErrorCode::kUnimplemented,

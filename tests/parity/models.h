@@ -224,6 +224,23 @@ inline std::vector<OptimizerCase> more_optimizer_cases() {
       optimizer_case<Nadam>("nadam", NadamOptions{.learning_rate = 0.01}),
       optimizer_case<Lion>("lion", LionOptions{.learning_rate = 0.001, .weight_decay = 0.1}),
       optimizer_case<Lamb>("lamb", LambOptions{.learning_rate = 0.01, .weight_decay = 0.05}),
+      optimizer_case<LARS>(
+          "lars",
+          LARSOptions{
+              .learning_rate = 0.1, .eeta = 0.05, .skip_list = {"bias"}, .weight_decay = 0.01}),
+      optimizer_case<LARS>("lars accumulation clipnorm",
+                           LARSOptions{.learning_rate = 0.1,
+                                       .eeta = 0.05,
+                                       .nesterov = true,
+                                       .skip_list = {"bias"},
+                                       .weight_decay = 0.01,
+                                       .global_clipnorm = 0.5,
+                                       .use_ema = true,
+                                       .gradient_accumulation_steps = 2}),
+      optimizer_case<Muon>("muon", MuonOptions{.learning_rate = 0.01}),
+      optimizer_case<ScheduleFreeAdamW>(
+          "schedule_free_adamw",
+          ScheduleFreeAdamWOptions{.learning_rate = 0.01, .warmup_steps = 5}),
       optimizer_case<Adafactor>("adafactor", AdafactorOptions{.learning_rate = 0.01}),
       optimizer_case<Adam>("adam ema", AdamOptions{.learning_rate = 0.01,
                                                    .use_ema = true,

@@ -76,6 +76,32 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const json& g
   if (name == "Nadam") return make_adam_like<Nadam>(given, NadamOptions{});
   if (name == "Lion") return make_adam_like<Lion>(given, LionOptions{});
   if (name == "Lamb") return make_adam_like<Lamb>(given, LambOptions{});
+  if (name == "ScheduleFreeAdamW") {
+    ScheduleFreeAdamWOptions options;
+    options.warmup_steps = given.value("warmup_steps", int64_t{0});
+    return make_adam_like<ScheduleFreeAdamW>(given, options);
+  }
+  if (name == "Muon") {
+    MuonOptions options;
+    for (const auto& [key, option] :
+         std::map<const char*, double*>{{"adam_beta_1", &options.adam_beta_1},
+                                        {"adam_beta_2", &options.adam_beta_2},
+                                        {"epsilon", &options.epsilon},
+                                        {"adam_lr_ratio", &options.adam_lr_ratio},
+                                        {"muon_a", &options.muon_a},
+                                        {"muon_b", &options.muon_b},
+                                        {"muon_c", &options.muon_c},
+                                        {"momentum", &options.momentum},
+                                        {"adam_weight_decay", &options.adam_weight_decay}}) {
+      take(key, *option);
+    }
+    options.ns_steps = given.value("ns_steps", options.ns_steps);
+    options.nesterov = given.value("nesterov", options.nesterov);
+    const bool is_none = given.contains("rms_rate") && given["rms_rate"].is_null();
+    options.rms_rate = is_none ? 0 : given.value("rms_rate", options.rms_rate);
+    options.exclude_layers = given.value("exclude_layers", options.exclude_layers);
+    return make<Muon>(given, options);
+  }
   if (name == "Adafactor") {
     AdafactorOptions options;
     take("beta_2_decay", options.beta_2_decay);
@@ -203,7 +229,9 @@ Errors run_case(Strategy& strategy, const json& golden, const json& test,
     errors.slots = std::max(errors.slots, error_of(slot.flatten(), test["slots"][name][variable]));
     ++compared;
   }
-  EXPECT_EQ(compared, test["slots"].size() * names.size()) << test["optimizer"];
+  size_t in_golden = 0;
+  for (const auto& [name, of_variables] : test["slots"].items()) in_golden += of_variables.size();
+  EXPECT_EQ(compared, in_golden) << test["optimizer"];
   EXPECT_EQ(numbers, test["numbers"].size()) << test["optimizer"];
   if (final_weights != nullptr) {
     for (const Variable& variable : variables) final_weights->push_back(variable.value().clone());
@@ -241,7 +269,8 @@ TEST(OptimizerGoldenTest, ThreeReplicasEqualKeras) {
 }
 
 bool looks_at_whole_variables(const json& test) {
-  return test["optimizer"] == "Lamb" || test["optimizer"] == "Adafactor";
+  const std::string name = test["optimizer"];
+  return name == "Lamb" || name == "Muon" || name == "Adafactor";
 }
 
 /// Every rule takes a kernel however it lies; one that looks at rows, columns and norms gives the

@@ -32,6 +32,9 @@ TEST(RuleJsonTest, EveryRuleComesBackAsItself) {
                              NadamRule{.epsilon = 0.5},
                              LionRule{.beta_1 = 0.5},
                              LambRule{.beta_1 = 0.5},
+                             LARSRule{.eeta = 0.5, .nesterov = true},
+                             MuonRule{.ns_steps = 3, .nesterov = false},
+                             ScheduleFreeAdamWRule{.warmup_steps = 7},
                              AdafactorRule{.clip_threshold = 0.5},
                              MovingAverageRule{}};
   for (const RuleOptions& options : all) {
@@ -52,7 +55,10 @@ TEST(RuleJsonTest, TheTextOfEachRuleIsTheProtocols) {
 {"rule":"adamax","beta_1":0.9,"beta_2":0.999,"epsilon":1e-07}
 {"rule":"nadam","beta_1":0.9,"beta_2":0.999,"epsilon":1e-07}
 {"rule":"lamb","beta_1":0.9,"beta_2":0.999,"epsilon":1e-07}
+{"rule":"lars","momentum":0.9,"eeta":0.001,"epsilon":0.0,"nesterov":false}
 {"rule":"lion","beta_1":0.9,"beta_2":0.99}
+{"rule":"muon","adam_beta_1":0.9,"adam_beta_2":0.999,"epsilon":1e-07,"adam_lr_ratio":1.0,"muon_a":3.4445,"muon_b":-4.775,"muon_c":2.0315,"momentum":0.95,"ns_steps":5,"nesterov":true,"rms_rate":0.2}
+{"rule":"schedule_free_adamw","beta_1":0.9,"beta_2":0.999,"epsilon":1e-08,"warmup_steps":0}
 {"rule":"adagrad","initial_accumulator_value":0.1,"epsilon":1e-07}
 {"rule":"adadelta","rho":0.95,"epsilon":1e-07}
 {"rule":"adafactor","beta_2_decay":-0.8,"epsilon_1":1e-30,"epsilon_2":0.001,"clip_threshold":1.0}

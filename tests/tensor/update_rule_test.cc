@@ -43,6 +43,7 @@ std::vector<NamedRule> every_rule() {
   rules.push_back({"adamax", AdamaxRule{}.make()});
   rules.push_back({"nadam", NadamRule{}.make()});
   rules.push_back({"lion", LionRule{}.make()});
+  rules.push_back({"schedule free", ScheduleFreeAdamWRule{.warmup_steps = 2}.make()});
   return rules;
 }
 
@@ -127,6 +128,7 @@ TYPED_TEST(UpdateRuleTest, CuttingARangeChangesNoBit) {
 TYPED_TEST(UpdateRuleTest, TheCopyHasTheSameBits) {
   std::vector<NamedRule> rules = every_rule();
   rules.push_back({"lamb", LambRule{}.make()});
+  rules.push_back({"lars", LARSRule{}.make()});
   for (const auto& [label, rule] : rules) {
     for (const int64_t size : {0, 1, 15, 64, 200, 517}) {
       for (const int64_t offset : {0, 1, 7, 16}) {
@@ -280,10 +282,12 @@ TYPED_TEST(UpdateRuleTest, EqualsTheTensorForm) {
 /// Rules of whole variables, of several shapes: long enough for several blocks, and of odd sizes.
 TYPED_TEST(UpdateRuleTest, WholeVariablesEqualTheTensorForm) {
   const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<TypeParam>::value);
-  for (const auto& rule : {LambRule{}.make(), AdafactorRule{}.make()}) {
+  for (const auto& rule :
+       {LambRule{}.make(), LARSRule{}.make(), MuonRule{}.make(), AdafactorRule{}.make()}) {
     EXPECT_TRUE(rule->whole_variables());
     for (const std::vector<int64_t>& shape :
          {std::vector<int64_t>{7}, {3, 5}, {90, 117}, {2, 3, 4, 5}}) {
+      if (rule->name() == "muon" && shape.size() != 2) continue;
       State<TypeParam> state(*rule, c10::multiply_integers(shape), 6);
       std::vector<at::Tensor> slots;
       for (size_t s = 0; s < state.slots.size(); ++s) {

@@ -167,7 +167,7 @@ TEST(StudyOptionsTest, ErrorsSayWhatWasExpected) {
   expect(with({"--device", "tpu"}), "--device tpu; expected one of cpu, gpu");
   expect({"--network", "inception3", "--image-size", "64"},
          "--image-size 64 for inception3; expected 75 at least");
-  expect(with({"--optimizer", "lars"}), "--optimizer lars; expected one of sgd, lamb");
+  expect(with({"--optimizer", "adam"}), "--optimizer adam; expected one of sgd, lamb, lars");
   expect(with({"--learning-rate", "0"}), "--learning-rate 0; expected a number above 0");
   expect(with({"--learning-rate", "fast"}), "--learning-rate fast; expected a number above 0");
   expect(with({"--scale-learning-rate", "cubic"}),
@@ -185,6 +185,8 @@ TEST(StudyOptionsTest, ErrorsSayWhatWasExpected) {
          "strategy");
   expect({"--accuracy", "--ps", "1", "--optimizer", "lamb"},
          "--optimizer lamb with parameter servers, which update parts of variables; expected sgd");
+  expect({"--accuracy", "--ps", "1", "--optimizer", "lars"},
+         "--optimizer lars with parameter servers, which update parts of variables; expected sgd");
   expect({"--accuracy", "--replicas", "2", "--limit"},
          "--limit with --accuracy, which measures no speed; expected one of them");
   expect(with({"--tensorflow", "python3"}),

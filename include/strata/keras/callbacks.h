@@ -11,5 +11,7 @@
 #include "strata/keras/callbacks/model_checkpoint.h"
 #include "strata/keras/callbacks/progress_bar.h"
 #include "strata/keras/callbacks/reduce_lr_on_plateau.h"
+#include "strata/keras/callbacks/remote_monitor.h"
+#include "strata/keras/callbacks/swap_ema_weights.h"
 #include "strata/keras/callbacks/tensor_board.h"
 #include "strata/keras/callbacks/terminate_on_nan.h"

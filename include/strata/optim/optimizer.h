@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -51,6 +52,10 @@ struct OptimizerOptions {
   schedules::Schedule learning_rate = 1e-3;
   double weight_decay = 0;  ///< w -= w * weight_decay * learning_rate, before the rule.
   STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
+  /// Which variables an optimizer leaves out of what it does to whole variables: their rule is
+  /// tensor::rule_of_left_out. LARS and Muon set it; empty: none.
+  std::function<bool(const Variable&)> leaves_out = {};
+  double left_out_weight_decay = 0;  ///< The weight decay of these.
 };
 
 struct MinimizeOptions {
@@ -125,7 +130,7 @@ class STRATA_API Optimizer {
   /// outside `run`. Before the first step, and without `use_ema`, it does nothing.
   void finalize_variable_values();
 
-  /// The state, for saving and comparing: for each variable in order each of `slot_names()`, as
+  /// The state, for saving and comparing: for each variable in order each of its `slot_names`, as
   /// ("<variable>/<slot>", view of the values), then numbers of the whole optimizer ("u_product").
   /// Slots have the variable's shape (except Adafactor's rows and columns). If workers or cards shard
   /// them (`shard_optimizer_state`), they are copies, on the host, and all workers make this call together.
@@ -133,6 +138,8 @@ class STRATA_API Optimizer {
   std::vector<std::pair<std::string, at::Tensor>> slots() const;
   /// The names of each variable's slots: the rule's, then "average" and "gradient_accumulator".
   std::vector<std::string> slot_names() const;
+  /// The same of one of `variables()`: Muon's have other slots where Adam updates them.
+  std::vector<std::string> slot_names(size_t variable) const;
   /// Writes a slot on every replica, outside `run`; several processes make this call together.
   /// @param index  Its place in `slots()`.
   /// @throws Error  kOutOfRange. kInvalidArgument: another shape.

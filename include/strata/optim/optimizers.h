@@ -1,7 +1,9 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -27,6 +29,10 @@ OptimizerOptions common_options_of(const Options& options) {
 #define STRATA_COPY_OPTION(type, name, value) common.name = options.name;
   STRATA_OPTIMIZER_OPTIONS(STRATA_COPY_OPTION)
 #undef STRATA_COPY_OPTION
+  if constexpr (requires { options.leaves_out(); }) {
+    common.leaves_out = options.leaves_out();
+    common.left_out_weight_decay = options.left_out_weight_decay();
+  }
   return common;
 }
 template <typename Options>
@@ -211,6 +217,69 @@ class STRATA_API Lamb : public ConfiguredOptimizer<LambOptions> {
   using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
+struct STRATA_API LARSOptions {
+  using Rule = tensor::LARSRule;
+  schedules::Schedule learning_rate = 0.01;
+  STRATA_LARS_OPTIONS(STRATA_OPTION)
+  /// A variable whose name contains one of these has neither weight decay nor a rate of its own:
+  /// `{"bias", "batch_normalization"}`.
+  std::vector<std::string> skip_list = {};
+  double weight_decay = 0;  ///< Added to the gradient, times the variable: MLPerf takes 1e-4.
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
+
+  std::function<bool(const Variable&)> leaves_out() const;
+  double left_out_weight_decay() const { return 0; }
+};
+
+/// SGD with momentum, by a learning rate that is for each variable w with the gradient g multiplied
+/// by eeta * |w| / (|g| + weight_decay * |w| + epsilon): for batches of thousands. One replica does
+/// a whole variable. Keras has none; names and defaults are those of MLPerf's LARSOptimizer and
+/// TensorFlow's official models.
+/// Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017.
+class STRATA_API LARS : public ConfiguredOptimizer<LARSOptions> {
+ public:
+  using ConfiguredOptimizer::ConfiguredOptimizer;
+};
+
+struct STRATA_API MuonOptions {
+  using Rule = tensor::MuonRule;
+  schedules::Schedule learning_rate = 1e-3;
+  STRATA_MUON_OPTIONS(STRATA_OPTION)
+  /// Regular expressions: Adam updates a variable in whose name one is found.
+  std::vector<std::string> exclude_layers = {};
+  bool exclude_embeddings = true;    ///< Adam updates what has "embedding" in its name.
+  double adam_weight_decay = 0.004;  ///< Of the variables that Adam updates.
+  double weight_decay = 0.004;       ///< Of the others.
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
+
+  /// @throws Error kInvalidArgument: no regular expression.
+  std::function<bool(const Variable&)> leaves_out() const;
+  double left_out_weight_decay() const { return adam_weight_decay; }
+};
+
+/// Steps along the momentum of a matrix, whose singular values are all made about 1. Adam updates
+/// what is no matrix, embeddings, and what `exclude_layers` names, such as the last layer. One
+/// replica does a whole variable; six products of matrices an iteration, of which there are five.
+class STRATA_API Muon : public ConfiguredOptimizer<MuonOptions> {
+ public:
+  using ConfiguredOptimizer::ConfiguredOptimizer;
+};
+
+struct ScheduleFreeAdamWOptions {
+  using Rule = tensor::ScheduleFreeAdamWRule;
+  schedules::Schedule learning_rate = 0.0025;
+  STRATA_SCHEDULE_FREE_ADAMW_OPTIONS(STRATA_OPTION)
+  double weight_decay = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
+};
+
+/// Adam without a schedule: the weights are between a sequence that gradients move and its average.
+/// The slot "momentum" is that sequence, which begins as the variables are in `build`.
+class STRATA_API ScheduleFreeAdamW : public ConfiguredOptimizer<ScheduleFreeAdamWOptions> {
+ public:
+  using ConfiguredOptimizer::ConfiguredOptimizer;
+};
+
 struct AdafactorOptions {
   using Rule = tensor::AdafactorRule;
   schedules::Schedule learning_rate = 1e-3;
@@ -231,7 +300,7 @@ class STRATA_API Adafactor : public ConfiguredOptimizer<AdafactorOptions> {
 template <typename... Optimizers>
 struct OptimizerList {};
 using AllOptimizers = OptimizerList<SGD, Adam, AdamW, Adagrad, RMSprop, Adadelta, Ftrl, Adamax,
-                                    Nadam, Lion, Lamb, Adafactor>;
+                                    Nadam, Lion, Lamb, LARS, Muon, ScheduleFreeAdamW, Adafactor>;
 
 // The names of version 0.1, for one version more.
 using SgdOptions [[deprecated("use SGDOptions")]] = SGDOptions;

@@ -54,8 +54,8 @@ struct MultiWorkerMirroredOptions {
   /// host that share memory keep one copy in any case. Where replicas have a GPU each whose gradients
   /// are summed on the cards, in one process or several, n is the number of replicas, and each card
   /// has its n-th (docs/gpu.md). Slots are whole for variables with sparse gradients, on CPUs for
-  /// those of 16 bits, and for Adafactor and Lamb. An optimizer's `slots()`, and with it a checkpoint,
-  /// is then a call of all workers together. All workers set it alike.
+  /// those of 16 bits, and for Adafactor, Lamb, LARS and Muon. An optimizer's `slots()`, and with it a
+  /// checkpoint, is then a call of all workers together. All workers set it alike.
   /// Source: ZeRO, stages 1 and 2 (Rajbhandari et al., 2020).
   bool shard_optimizer_state = false;
 

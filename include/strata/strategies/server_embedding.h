@@ -43,7 +43,7 @@ class STRATA_API ServerEmbedding {
  public:
   /// Makes the table, or finds it: all workers make the same ones.
   /// @throws Error  kInvalidArgument: no rows, no optimizer, another worker's options differ.
-  ///                kUnimplemented: an optimizer of whole variables (Lamb, Adafactor), or one with
+  ///                kUnimplemented: an optimizer of whole variables (Lamb, LARS, Muon, Adafactor), or one with
   ///                options that tables do not have; names them.
   ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbeddingOptions options);
 

@@ -39,9 +39,35 @@
   OPTION(double, beta_2, 0.999)     \
   OPTION(double, epsilon, 1e-7)
 
+#define STRATA_LARS_OPTIONS(OPTION) \
+  OPTION(double, momentum, 0.9)     \
+  OPTION(double, eeta, 0.001)       \
+  OPTION(double, epsilon, 0)        \
+  OPTION(bool, nesterov, false)
+
 #define STRATA_LION_OPTIONS(OPTION) \
   OPTION(double, beta_1, 0.9)       \
   OPTION(double, beta_2, 0.99)
+
+/// The first four are of the variables that Adam updates instead; `rms_rate` 0 is Keras's None.
+#define STRATA_MUON_OPTIONS(OPTION)  \
+  OPTION(double, adam_beta_1, 0.9)   \
+  OPTION(double, adam_beta_2, 0.999) \
+  OPTION(double, epsilon, 1e-7)      \
+  OPTION(double, adam_lr_ratio, 1)   \
+  OPTION(double, muon_a, 3.4445)     \
+  OPTION(double, muon_b, -4.7750)    \
+  OPTION(double, muon_c, 2.0315)     \
+  OPTION(double, momentum, 0.95)     \
+  OPTION(int64_t, ns_steps, 5)       \
+  OPTION(bool, nesterov, true)       \
+  OPTION(double, rms_rate, 0.2)
+
+#define STRATA_SCHEDULE_FREE_ADAMW_OPTIONS(OPTION) \
+  OPTION(double, beta_1, 0.9)                      \
+  OPTION(double, beta_2, 0.999)                    \
+  OPTION(double, epsilon, 1e-8)                    \
+  OPTION(int64_t, warmup_steps, 0)
 
 #define STRATA_ADAGRAD_OPTIONS(OPTION)           \
   OPTION(double, initial_accumulator_value, 0.1) \
@@ -116,8 +142,21 @@ struct STRATA_API LambRule {
   STRATA_RULE(STRATA_LAMB_OPTIONS)
 };
 
+struct STRATA_API LARSRule {
+  STRATA_RULE(STRATA_LARS_OPTIONS)
+};
+
 struct STRATA_API LionRule {
   STRATA_RULE(STRATA_LION_OPTIONS)
+};
+
+/// Of matrices.
+struct STRATA_API MuonRule {
+  STRATA_RULE(STRATA_MUON_OPTIONS)
+};
+
+struct STRATA_API ScheduleFreeAdamWRule {
+  STRATA_RULE(STRATA_SCHEDULE_FREE_ADAMW_OPTIONS)
 };
 
 struct STRATA_API AdagradRule {
@@ -148,8 +187,9 @@ struct STRATA_API MovingAverageRule {
 
 /// The options that a rule is made from.
 using RuleOptions =
-    std::variant<SGDRule, AdamRule, AdamaxRule, NadamRule, LambRule, LionRule, AdagradRule,
-                 AdadeltaRule, AdafactorRule, FtrlRule, RMSpropRule, MovingAverageRule>;
+    std::variant<SGDRule, AdamRule, AdamaxRule, NadamRule, LambRule, LARSRule, LionRule, MuonRule,
+                 ScheduleFreeAdamWRule, AdagradRule, AdadeltaRule, AdafactorRule, FtrlRule,
+                 RMSpropRule, MovingAverageRule>;
 
 /// The shape of a slot. kOfRows and kOfColumns are those of means over the last dimension and over
 /// the one before it; a variable without two dimensions has one number there.
@@ -159,6 +199,7 @@ struct STRATA_API RuleSlot {
   std::string_view name;       ///< Keras's name: "momentum", "velocity", ...
   std::string_view when = {};  ///< The option (not 0, not false) that asks for it; empty: always.
   SlotShape shape = SlotShape::kOfVariable;
+  bool starts_as_variable = false;  ///< Its first values are the variable's.
 
   std::vector<int64_t> shape_of(std::span<const int64_t> variable) const;
 };
@@ -177,6 +218,11 @@ struct RuleRow {
 /// One row for each rule.
 STRATA_API std::span<const RuleRow> rule_rows();
 STRATA_API const RuleRow& row_of(const RuleOptions& options);
+
+/// The rule of variables that an optimizer leaves out of what it does to whole variables: LARS's is
+/// SGD with its momentum, Muon's is Adam. Others have no such variables: the rule itself. It takes
+/// the steps that `options`' rule prepares.
+STRATA_API RuleOptions rule_of_left_out(const RuleOptions& options);
 
 /// @throws Error kInvalidArgument: a value outside the range that Keras allows.
 STRATA_API std::unique_ptr<UpdateRule> make_rule(const RuleOptions& options);

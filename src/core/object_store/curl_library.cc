@@ -20,7 +20,7 @@ void look_up(void* file, const char* name, Function& function) {
 
 CurlLibrary open() {
   void* const file = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
-  STRATA_CHECK(file != nullptr, kUnimplemented, "[core] object stores need ", kName,
+  STRATA_CHECK(file != nullptr, kUnimplemented, "[core] object stores and HTTP need ", kName,
                " (Debian: libcurl4): ", ::dlerror());
   decltype(&::curl_global_init) global_init = nullptr;
   look_up(file, "curl_global_init", global_init);

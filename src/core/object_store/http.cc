@@ -162,6 +162,7 @@ HttpResponse send_http(const HttpRequest& request, const HttpLimits& limits) {
   set(CURLOPT_ERRORBUFFER, reason.data());
   set(CURLOPT_PATH_AS_IS, 1L);  // as it was signed
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(limits.connect.count()));
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(limits.total.count()));
   // libcurl counts the time of a stall in seconds.
   const auto stall = std::max<std::chrono::seconds>(
       std::chrono::seconds(1), std::chrono::ceil<std::chrono::seconds>(limits.stall));

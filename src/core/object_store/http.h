@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "strata/core/export.h"
+
 namespace strata::object_store {
 
 struct HttpRequest {
@@ -31,13 +33,14 @@ struct HttpLimits {
   std::chrono::milliseconds connect = std::chrono::seconds(10);
   /// Without a byte in either direction.
   std::chrono::milliseconds stall = std::chrono::seconds(20);
-  std::string certificates = {};  ///< A file with those that are trusted; empty: the system's.
+  std::chrono::milliseconds total{0};  ///< Of the whole request; 0: as long as bytes come.
+  std::string certificates = {};       ///< A file with those that are trusted; empty: the system's.
 };
 
 /// Sends a request by libcurl over HTTP or HTTPS, and waits for the response, whatever its status.
 /// Connections are kept for later requests. Threads: any, at once.
 /// @throws Error kUnavailable: no whole response has come, or it is longer than `into`; says why.
 ///   Worth another try. kUnimplemented: libcurl is missing.
-HttpResponse send_http(const HttpRequest& request, const HttpLimits& limits);
+STRATA_API HttpResponse send_http(const HttpRequest& request, const HttpLimits& limits);
 
 }  // namespace strata::object_store

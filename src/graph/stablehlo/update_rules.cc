@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/stablehlo/rules.h"
+#include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "tensor/rule_json.h"
 #include "tensor/update_rule.h"
@@ -20,12 +21,17 @@ struct Update {
   std::vector<Array> slots;
   Array rate;
   std::array<Array, 6> constants;  // PreparedStep's
+  double weight_decay = 0;         // for rules that add it to the gradient
 };
 
 Array square(const Array& x) { return x * x; }
 /// The moving average that moves by `rate`.
 Array towards(const Array& average, const Array& value, const Array& rate) {
   return average + (value - average) * rate;
+}
+/// In double.
+Array norm(const Array& x) {
+  return sqrt(sum(square(convert(x, at::kDouble)), all_axes(x.rank())));
 }
 Array sign(const Array& x) { return unary("stablehlo.sign", x); }
 
@@ -68,14 +74,39 @@ void apply(const tensor::LambRule&, Update& u) {
   u.slots[0] = towards(u.slots[0], u.gradient, rate_1);
   u.slots[1] = towards(u.slots[1], square(u.gradient), rate_2);
   const Array update = u.slots[0] / correction_1 / (sqrt(u.slots[1] / correction_2) + epsilon);
-  const auto norm = [](const Array& x) {
-    return sqrt(sum(square(convert(x, at::kDouble)), all_axes(x.rank())));
-  };
   const Array weights = norm(u.parameter), updates = norm(update);
   const Array none = number_like(weights, 0), one = number_like(weights, 1);
   const Array ratio = select(both(compare("GT", weights, none), compare("GT", updates, none)),
                              weights / updates, one);
   u.parameter = u.parameter - update * convert(ratio, update.dtype) * u.rate;
+}
+
+void apply(const tensor::LARSRule& rule, Update& u) {
+  const Array weights = norm(u.parameter), gradients = norm(u.gradient);
+  const Array none = number_like(weights, 0), one = number_like(weights, 1);
+  const Array divisor = gradients + weights * u.weight_decay + rule.epsilon;
+  const Array ratio = select(both(compare("GT", weights, none), compare("GT", gradients, none)),
+                             weights * rule.eeta / divisor, one);
+  const Array step = (u.gradient + u.parameter * u.weight_decay) *
+                     convert(ratio, u.parameter.dtype) * u.rate;
+  Array& momentum = u.slots[0];
+  momentum = momentum * rule.momentum - step;
+  u.parameter = u.parameter + (rule.nesterov ? momentum * rule.momentum - step : momentum);
+}
+
+void apply(const tensor::MuonRule&, Update&) {
+  throw Error(ErrorCode::kUnimplemented,
+              "[stablehlo] got an update by muon, whose variables have not all the same slots; "
+              "take another optimizer");
+}
+
+void apply(const tensor::ScheduleFreeAdamWRule& rule, Update& u) {
+  const auto& [rate, rate_2, correction, epsilon, weight, beta_1] = u.constants;
+  Array& z = u.slots[0];
+  const Array x = (u.parameter - z * (1 - rule.beta_1)) / beta_1;
+  u.slots[1] = towards(u.slots[1], square(u.gradient), rate_2);
+  z = z - u.gradient * rate / (sqrt(u.slots[1] / correction) + epsilon);
+  u.parameter = z * (1 - rule.beta_1) + towards(x, z, weight) * rule.beta_1;
 }
 
 void apply(const tensor::LionRule&, Update& u) {
@@ -184,13 +215,16 @@ Array sum_of_squares(const Array& gradient) {
 // strata::update_step(numbers, parameters, gradients, slots, rule, options): one step of an optimizer.
 // `numbers`: optimizers::StepNumbers, of double. `slots`: of each parameter those of the rule, then its average and the
 // gradients that are accumulated, if there are such. `options`: what multiplies gradients, clipnorm, global_clipnorm,
-// clipvalue, whether averages are kept, how many steps accumulate, and the weight decay of each parameter.
+// clipvalue, whether averages are kept, how many steps accumulate, the weight decay of each parameter, and whether
+// it has the rule of those that are left out.
 class UpdateStep {
  public:
   explicit UpdateStep(NodeLowering& node)
       : node_(node),
         rule_(tensor::rule_from_json(Json::parse(node.text(kRule)))),
+        rule_of_left_out_(tensor::rule_of_left_out(rule_)),
         rule_slots_(static_cast<size_t>(tensor::make_rule(rule_)->num_slots())),
+        couples_decay_(tensor::make_rule(rule_)->couples_weight_decay()),
         settings_(node.node().arguments[kOptions].number.toDoubleVector()),
         numbers_(node.in(kNumbers)) {}
 
@@ -292,9 +326,15 @@ class UpdateStep {
       now.gradient = minimum(maximum(now.gradient, -settings_[kClipValue]), settings_[kClipValue]);
     }
     const double decay = settings_[kDecays + i];
-    if (decay > 0) now.parameter = now.parameter - now.parameter * decay * now.rate;
+    const bool left_out = settings_[kDecays + node_.list(kParameters).size() + i] > 0;
+    if (couples_decay_ && !left_out) {
+      now.weight_decay = decay;
+    } else if (decay > 0) {
+      now.parameter = now.parameter - now.parameter * decay * now.rate;
+    }
     for (size_t s = 0; s < rule_slots_; ++s) now.slots.push_back(read(slot(i, s)));
-    std::visit([&](const auto& rule) { apply(rule, now); }, rule_);
+    std::visit([&](const auto& rule) { apply(rule, now); },
+               left_out ? rule_of_left_out_ : rule_);
     write(id, if_updates(now.parameter, read(id)));
     for (size_t s = 0; s < rule_slots_; ++s) {
       write(slot(i, s), if_updates(now.slots[s], read(slot(i, s))));
@@ -311,7 +351,9 @@ class UpdateStep {
 
   NodeLowering& node_;
   const tensor::RuleOptions rule_;
+  const tensor::RuleOptions rule_of_left_out_;
   const size_t rule_slots_;
+  const bool couples_decay_;
   const std::vector<double> settings_;
   const Array numbers_;
   std::vector<size_t> updated_;  // those that have a gradient

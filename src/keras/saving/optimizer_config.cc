@@ -54,7 +54,21 @@ void visit(Config& config, Options& options) {
   or_null(config, "ema_overwrite_frequency", options.ema_overwrite_frequency);
   or_null(config, "loss_scale_factor", options.loss_scale_factor);
   or_null(config, "gradient_accumulation_steps", options.gradient_accumulation_steps);
-  Options::Rule::visit_options(config, options);
+  Options::Rule::visit_options(
+      [&](const char* key, auto& value) {
+        if (std::string_view(key) == "rms_rate") {
+          or_null(config, key, value);
+        } else {
+          config(key, value);
+        }
+      },
+      options);
+  if constexpr (requires { options.skip_list; }) config("skip_list", options.skip_list);
+  if constexpr (requires { options.exclude_layers; }) {
+    config("exclude_layers", options.exclude_layers);
+    config("exclude_embeddings", options.exclude_embeddings);
+    or_null(config, "adam_weight_decay", options.adam_weight_decay);
+  }
   if constexpr (requires { options.relative_step; }) {
     config("relative_step", options.relative_step);
   }

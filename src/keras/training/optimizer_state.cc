@@ -20,14 +20,17 @@ using keras_files::OptimizerSlot;
 /// Keras's slots, and where the optimizer has each.
 class Layout {
  public:
-  Layout(const optimizers::Optimizer& optimizer, std::span<const Variable> trainable)
-      : names_(optimizer.slot_names()), num_variables_(optimizer.variables().size()) {
+  Layout(const optimizers::Optimizer& optimizer, std::span<const Variable> trainable) {
     const std::vector<Variable>& variables = optimizer.variables();
     STRATA_CHECK(variables.empty() || variables.size() == trainable.size(), kInvalidArgument,
                  "[keras] state of ", optimizer.name(), ": got ", trainable.size(),
                  " trainable variables; expected the optimizer's ", variables.size());
     std::vector<std::vector<int64_t>> shapes;
+    std::vector<std::string> names;
     for (size_t i = 0; i < variables.size(); ++i) {
+      first_slots_.push_back(num_slots_);
+      names_.push_back(optimizer.slot_names(i));
+      num_slots_ += names_.back().size();
       const auto found = std::ranges::find_if(
           variables, [&](const Variable& each) { return each.is_same(trainable[i]); });
       STRATA_CHECK(found != variables.end(), kInvalidArgument, "[keras] state of ",
@@ -35,8 +38,9 @@ class Layout {
                    "', which the optimizer does not train");
       places_.push_back(static_cast<size_t>(found - variables.begin()));
       shapes.push_back(trainable[i].sizes().vec());
+      names.push_back(trainable[i].name());
     }
-    slots_ = keras_files::optimizer_slots(to_config(optimizer), shapes);
+    slots_ = keras_files::optimizer_slots(to_config(optimizer), shapes, names);
     std::ranges::copy_if(slots_, std::back_inserter(untrained_), counts);
     if (variables.empty()) slots_ = untrained_;
     // A loss scale's own two stand before the numbers that count.
@@ -62,15 +66,14 @@ class Layout {
   size_t index(const OptimizerSlot& slot,
                const std::vector<std::pair<std::string, at::Tensor>>& all) const {
     if (slot.variable >= 0) {
-      const auto name = std::ranges::find(names_, slot.kind);
-      STRATA_CHECK(name != names_.end(), kInternal, "[keras] no slot ", slot.kind);
-      return places_[static_cast<size_t>(slot.variable)] * names_.size() +
-             static_cast<size_t>(name - names_.begin());
+      const size_t place = places_[static_cast<size_t>(slot.variable)];
+      const auto name = std::ranges::find(names_[place], slot.kind);
+      STRATA_CHECK(name != names_[place].end(), kInternal, "[keras] no slot ", slot.kind);
+      return first_slots_[place] + static_cast<size_t>(name - names_[place].begin());
     }
     const std::string kind = slot.kind.starts_with("inner_") ? slot.kind.substr(6) : slot.kind;
-    const auto found =
-        std::find_if(all.begin() + static_cast<long>(num_variables_ * names_.size()), all.end(),
-                     [&](const auto& each) { return each.first == kind; });
+    const auto found = std::find_if(all.begin() + static_cast<long>(num_slots_), all.end(),
+                                    [&](const auto& each) { return each.first == kind; });
     STRATA_CHECK(found != all.end(), kInternal, "[keras] no number ", kind);
     return static_cast<size_t>(found - all.begin());
   }
@@ -81,9 +84,11 @@ class Layout {
            (slot.kind.ends_with("iteration") || slot.kind.ends_with("learning_rate"));
   }
 
-  const std::vector<std::string> names_;
-  const size_t num_variables_;
-  std::vector<size_t> places_;
+  // By the optimizer's variable: the names of its slots, and how many are before them.
+  std::vector<std::vector<std::string>> names_;
+  std::vector<size_t> first_slots_;
+  size_t num_slots_ = 0;
+  std::vector<size_t> places_;  // by trainable variable
   std::vector<OptimizerSlot> slots_, untrained_;
   bool nested_ = false;
 };

@@ -105,12 +105,16 @@ bool has_loss_scale(const Json& config, const std::vector<Variable>& variables,
                     const std::vector<at::Tensor>& state) {
   if (parse_object(config, "an optimizer").class_name == "LossScaleOptimizer") return false;
   std::vector<std::vector<int64_t>> shapes;
-  for (const Variable& variable : variables) shapes.push_back(variable.sizes().vec());
-  const auto slots = keras_files::optimizer_slots(config, shapes);
+  std::vector<std::string> names;
+  for (const Variable& variable : variables) {
+    shapes.push_back(variable.sizes().vec());
+    names.push_back(variable.name());
+  }
+  const auto slots = keras_files::optimizer_slots(config, shapes, names);
   Json inner = Json::object();
   inner.set("inner_optimizer", config);
   const auto scaled = keras_files::optimizer_slots(
-      make_object("keras.optimizers", "LossScaleOptimizer", std::move(inner)), shapes);
+      make_object("keras.optimizers", "LossScaleOptimizer", std::move(inner)), shapes, names);
   const auto untrained = std::ranges::count_if(scaled, [](const auto& slot) {
     return slot.kind.ends_with("iteration") || slot.kind.ends_with("learning_rate");
   });

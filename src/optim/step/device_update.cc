@@ -62,8 +62,11 @@ DeviceUpdate::Copy DeviceUpdate::make_copy(int replica) const {
     copy.slots.emplace_back(std::move(shapes), dtype, device);
     const double initial = slot < of_rule ? rule_.slot_initial_value(slot) : 0;
     if (initial != 0) copy.slots.back().flat().fill_(initial);
+    const bool starts_as_variable = slot < of_rule && rule_.slot_starts_as_variable(slot);
     for (size_t i = 0; i < order_.size(); ++i) {
-      copy.slots_of[order_[i]].push_back(copy.slots.back().view(static_cast<int64_t>(i)));
+      const at::Tensor view = copy.slots.back().view(static_cast<int64_t>(i));
+      if (starts_as_variable) at::Tensor(view).copy_(parameter(order_[i], replica));
+      copy.slots_of[order_[i]].push_back(view);
     }
   }
   if (!is_flat_) return copy;
@@ -235,14 +238,14 @@ void DeviceUpdate::update_always(const Step& step, int replica) {
     for (int i = 0; i < rule_.num_slots(); ++i) {
       slots.push_back(copy.slots[static_cast<size_t>(i)].flat());
     }
-    rule_.apply(copy.parameters, flat_gradient(step, replica), slots, modifiers(0), step.scalars);
+    rule_.apply(copy.parameters, flat_gradient(step, replica), slots, modifiers(0), step.prepared);
   } else {
     for (size_t e = 0; e < entries_.size(); ++e) {
       if (!step.gradients[e].used) continue;
       at::Tensor parameter = this->parameter(e, replica);
       std::vector<at::Tensor> slots = of_rule(copy.slots_of[e]);
       rule_.apply(parameter, gradient_of(step.gradients[e], parameter, replica), slots,
-                  modifiers(e), step.scalars);
+                  modifiers(e), step.prepared);
     }
   }
   if (step.clear_accumulators) copy.slots.back().flat().zero_();

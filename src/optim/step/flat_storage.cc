@@ -1,5 +1,7 @@
 #include "optim/step/flat_storage.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -41,6 +43,13 @@ bool shares_parameters(const ReplicaGroup& group, int64_t bytes) {
 tensor::ArenaEntry layout_of(const Variable& variable) {
   const at::Tensor& tensor = variable.on_replica(0);
   return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec()};
+}
+
+void copy_variables(const std::vector<Entry>& entries, const tensor::Arena& slot) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    slot.view(static_cast<int64_t>(i)).copy_(entries[i].variable.on_replica(0));
+  }
 }
 
 FlatStorage::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,

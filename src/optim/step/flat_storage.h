@@ -11,6 +11,8 @@ namespace strata::optimizers {
 
 /// As the tensors of a variable are laid out.
 tensor::ArenaEntry layout_of(const Variable& variable);
+/// The variables' values become those of a slot that is laid out alike: tensor i is entry i's.
+void copy_variables(const std::vector<Entry>& entries, const tensor::Arena& slot);
 
 /// Where the parameters and slots of a flat pass lie: in arenas, a copy of the parameters for each
 /// replica of this process, or one for them all: see ReplicaOptions::share_storage.

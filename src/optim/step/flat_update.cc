@@ -94,6 +94,9 @@ std::vector<tensor::Arena> FlatUpdate::make_slots() const {
     // Memory is zero, and costs nothing before it is touched.
     const double initial = i < of_rule ? rule_.slot_initial_value(i) : 0;
     if (initial != 0) slots.back().flat().fill_(initial);
+    if (i < of_rule && rule_.slot_starts_as_variable(i)) {
+      copy_variables(entries_, slots.back());
+    }
   }
   return slots;
 }

@@ -268,7 +268,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
         options_.use_ema && frequency > 0 && (updates() + 1) % frequency == 0;
     step.prepared = rule_->prepare(step.scalars);
     step.clip_value = options_.clipvalue;
-    step.weight_decay = options_.weight_decay;
+    step.weight_decay = part.weight_decay;
     step.weight = weight;
     step.gradients.resize(part.variables.size());
     for (size_t i = 0; i < part.variables.size(); ++i) {
@@ -437,10 +437,10 @@ void Optimizer::Impl::settle() {
 /// The gradients of this step become the accumulators, in which they are.
 void Optimizer::Impl::take_accumulated() {
   meet_processes("accumulated");
-  const int slot = rule_->num_slots() + extras().count() - 1;
   std::vector<at::Tensor> whole;
-  if (shards()) whole = whole_slots(slot);
+  if (shards()) whole = whole_slots("gradient_accumulator");
   for (Part& part : parts_) {
+    const int slot = part.rule->num_slots() + extras().count() - 1;
     if (shards_on_cards()) gather_slot_on_cards(part, slot);
     for (size_t i = 0; i < part.variables.size(); ++i) {
       EntryGradient& gradient = part.step.gradients[i];

@@ -59,7 +59,6 @@ std::vector<at::Tensor> Optimizer::Impl::gathered_slot(const Part& part, int slo
 }
 
 bool Optimizer::Impl::set_slot_on_cards(size_t variable, int slot, const at::Tensor& value) {
-  if (slot_names().empty()) return false;  // a number beside the slots
   for (const Part& part : parts_) {
     const auto found = std::ranges::find(part.variables, variable);
     if (found == part.variables.end() || part.sharded == nullptr) continue;

@@ -100,6 +100,9 @@ std::vector<tensor::Arena> ShardedUpdate::make_host_slots() const {
     slots.emplace_back(layouts, entries_[0].variable.dtype());
     const double initial = slot < rule_.num_slots() ? rule_.slot_initial_value(slot) : 0;
     if (initial != 0) slots.back().flat().fill_(initial);
+    if (slot < rule_.num_slots() && rule_.slot_starts_as_variable(slot)) {
+      copy_variables(entries_, slots.back());
+    }
   }
   return slots;
 }
@@ -414,7 +417,7 @@ void ShardedUpdate::update_always(const Step& step, int replica) {
   const auto apply = [&](const collective::Range& elements, int64_t slot_begin, size_t entry) {
     Values values = values_of(copy, elements, slot_begin);
     std::vector<at::Tensor> slots = of_rule(values.slots);
-    rule_.apply(values.parameter, values.gradient, slots, modifiers(step, entry), step.scalars);
+    rule_.apply(values.parameter, values.gradient, slots, modifiers(step, entry), step.prepared);
   };
   const bool alike = treats_all_alike(step);
   for (const Block& block : copy.blocks) {
@@ -432,7 +435,7 @@ void ShardedUpdate::update_always(const Step& step, int replica) {
     at::Tensor parameter = this->parameter(e, replica);
     std::vector<at::Tensor> slots = of_rule(copy.of_entry[e]);
     rule_.apply(parameter, gradient_of(step.gradients[e], parameter, replica), slots,
-                modifiers(step, e), step.scalars);
+                modifiers(step, e), step.prepared);
   }
   if (!step.clear_accumulators) return;
   copy.slots.back().zero_();

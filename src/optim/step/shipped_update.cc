@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "optim/optimizer_impl.h"
@@ -39,12 +40,18 @@ Json Optimizer::Impl::shipped_options() const {
   STRATA_OPTIMIZER_OPTIONS(STRATA_SHIP_OPTION)
 #undef STRATA_SHIP_OPTION
   common.set("weight_decay", options_.weight_decay);
+  common.set("left_out_weight_decay", options_.left_out_weight_decay);
   Json undecayed = Json::array();
   for (const std::string& part : undecayed_) undecayed.push_back(part);
+  Json left_out = Json::array();
+  for (const Variable& variable : variables_) {
+    if (is_left_out(variable)) left_out.push_back(variable.name());
+  }
   return Json::object()
       .set("rule", tensor::rule_to_json(rule_->options()))
       .set("common", std::move(common))
-      .set("undecayed", std::move(undecayed));
+      .set("undecayed", std::move(undecayed))
+      .set("left_out", std::move(left_out));
 }
 
 std::string Optimizer::Impl::why_not_shipped() const {
@@ -93,6 +100,14 @@ std::unique_ptr<Optimizer> make_shipped(const Json& json, double learning_rate) 
   STRATA_OPTIMIZER_OPTIONS(STRATA_TAKE_OPTION)
 #undef STRATA_TAKE_OPTION
   options.weight_decay = finite_number(common, "weight_decay");
+  options.left_out_weight_decay = finite_number(common, "left_out_weight_decay");
+  std::set<std::string> left_out;
+  for (const Json& name : json.at("left_out").as_array()) left_out.insert(name.as_string());
+  if (!left_out.empty()) {
+    options.leaves_out = [left_out = std::move(left_out)](const Variable& variable) {
+      return left_out.contains(variable.name());
+    };
+  }
   STRATA_CHECK(options.loss_scale_factor == 0, kUnimplemented,
                "[optimizer] got a loss scale; expected none where a server updates");
   auto optimizer = std::make_unique<ShippedOptimizer>(tensor::rule_from_json(json.at("rule")),

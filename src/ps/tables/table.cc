@@ -127,9 +127,14 @@ void check_table(const TableSpec& spec, int servers) {
                               : str_cat(spec.rows, " rows of width ", spec.width),
                ", beyond 2^63 bytes; make the table smaller");
   check_no_weight_decay(spec, where());
-  STRATA_CHECK(!tensor::make_rule(spec.rule)->whole_variables(), kUnimplemented, where(),
-               "got the rule ", tensor::make_rule(spec.rule)->name(),
+  const auto rule = tensor::make_rule(spec.rule);
+  STRATA_CHECK(!rule->whole_variables(), kUnimplemented, where(), "got the rule ", rule->name(),
                ", which needs norms of whole variables; servers hold parts of them. Take Adam");
+  for (int slot = 0; slot < rule->num_slots(); ++slot) {
+    STRATA_CHECK(!rule->slot_starts_as_variable(slot), kUnimplemented, where(), "got the rule ",
+                 rule->name(), ", whose '", rule->slot_name(slot),
+                 "' begins as the variable, which a server does not have yet. Take AdamW");
+  }
 }
 
 Json table_to_json(const TableSpec& spec) {

@@ -185,7 +185,11 @@ SessionWorld::Addition SessionWorld::begin_add(const Request& request) {
                    ", which the session has without one");
       const StateSpec& variable = request.states[static_cast<size_t>(i)];
       constexpr uint64_t kExtraSlots = 2;
-      const auto slots = static_cast<uint64_t>(optimizer->rule().num_slots()) + kExtraSlots;
+      const auto left_out =
+          tensor::make_rule(tensor::rule_of_left_out(optimizer->rule().options()));
+      const auto slots =
+          static_cast<uint64_t>(std::max(optimizer->rule().num_slots(), left_out->num_slots())) +
+          kExtraSlots;
       bytes += static_cast<uint64_t>(elements_of(variable)) * c10::elementSize(dtype_of(variable)) *
                slots * static_cast<uint64_t>(replicas());
     }

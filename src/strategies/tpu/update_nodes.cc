@@ -92,6 +92,12 @@ class Rewriting {
       refuse(graph().name, str_cat("got ", node.name, graph::describe_place(node), ", and ", why),
              "leave that out, or train with MirroredStrategy");
     }
+    if (options.at("rule").at("rule").as_string() == "muon") {
+      refuse(graph().name,
+             str_cat("got ", node.name, graph::describe_place(node),
+                     ", whose variables have not all the same slots"),
+             "take another optimizer, or train with MirroredStrategy");
+    }
     const std::vector<Variable>& variables = update->shipped_variables();
     const std::vector<ValueId>& given = node.arguments[0].values;
     if (given.size() != variables.size()) {
@@ -108,18 +114,24 @@ class Rewriting {
         common.at("clipvalue").as_double(),
         common.at("use_ema").as_bool() ? 1.0 : 0.0,
         static_cast<double>(common.at("gradient_accumulation_steps").as_int())};
+    std::vector<double> left_out;  // by variable: 1 or 0
+    for (const Variable& variable : variables) {
+      left_out.push_back(names_contain(options.at("left_out"), variable) ? 1 : 0);
+    }
     const auto slots = update->shipped_slots();
     const size_t per_variable = slots.size() / variables.size();
     std::vector<ValueId> parameters, gradients, states;
     for (size_t i = 0; i < variables.size(); ++i) {
       parameters.push_back(parameter(variables[i]));
       gradients.push_back(given[i] == kNoValue ? kNoValue : sum_over_replicas(given[i]));
-      settings.push_back(decay_of(variables[i], options));
+      settings.push_back(left_out[i] > 0 ? common.at("left_out_weight_decay").as_double()
+                                         : decay_of(variables[i], options));
       for (size_t s = 0; s < per_variable; ++s) {
         const size_t index = i * per_variable + s;
         states.push_back(slot(slots.at(index).second, index));
       }
     }
+    settings.insert(settings.end(), left_out.begin(), left_out.end());
     graph().inputs.push_back(add_value({.kind = ValueKind::kInput,
                                         .dtype = at::kDouble,
                                         .sizes = {std::tuple_size_v<optimizers::StepNumbers>},
@@ -136,6 +148,11 @@ class Rewriting {
     made.written.insert(made.written.end(), states.begin(), states.end());
     graph().nodes.push_back(std::move(made));
     step_.updates.push_back(std::move(update));
+  }
+
+  static bool names_contain(const Json& names, const Variable& variable) {
+    return std::ranges::any_of(
+        names.as_array(), [&](const Json& name) { return name.as_string() == variable.name(); });
   }
 
   static double decay_of(const Variable& variable, const Json& options) {

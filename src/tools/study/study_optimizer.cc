@@ -11,6 +11,12 @@ std::shared_ptr<optimizers::Optimizer> make_study_optimizer(const Configuration&
   std::shared_ptr<optimizers::Optimizer> optimizer;
   if (configuration.optimizer == "lamb") {
     optimizer = std::make_shared<optimizers::Lamb>(optimizers::LambOptions{.learning_rate = rate});
+  } else if (configuration.optimizer == "lars") {
+    optimizer = std::make_shared<optimizers::LARS>(
+        optimizers::LARSOptions{.learning_rate = rate,
+                                .momentum = momentum,
+                                .nesterov = momentum > 0,
+                                .skip_list = {"bias", "gamma", "beta"}});
   } else {
     optimizer = std::make_shared<optimizers::SGD>(optimizers::SGDOptions{
         .learning_rate = rate, .momentum = momentum, .nesterov = momentum > 0});

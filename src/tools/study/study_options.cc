@@ -225,11 +225,9 @@ void check_accuracy(const StudyOptions& options) {
     STRATA_CHECK(strategy != StudyStrategy::kIndependent, kInvalidArgument,
                  "[strata study] got --accuracy with independent replicas, which train a model "
                  "each; expected another strategy");
-    STRATA_CHECK(
-        strategy != StudyStrategy::kParameterServer || options.base.optimizer != "lamb",
-        kInvalidArgument,
-        "[strata study] got --optimizer lamb with parameter servers, which update parts of "
-        "variables; expected sgd");
+    STRATA_CHECK(strategy != StudyStrategy::kParameterServer || options.base.optimizer == "sgd",
+                 kInvalidArgument, "[strata study] got --optimizer ", options.base.optimizer,
+                 " with parameter servers, which update parts of variables; expected sgd");
   }
   STRATA_CHECK(!options.limit, kInvalidArgument,
                "[strata study] got --limit with --accuracy, which measures no speed; expected one "
@@ -337,8 +335,8 @@ StudyOptions read_study_options(const std::vector<std::string>& words) {
               options.training.epochs, 1);
   line.number("--examples", "N", "--accuracy: images to train with (default: all)",
               options.training.examples, 1);
-  line.option("--optimizer", "NAME", "sgd (default), lamb", [&](const std::string& got) {
-    base.optimizer = one_of("--optimizer", got, {"sgd", "lamb"});
+  line.option("--optimizer", "NAME", "sgd (default), lamb, lars", [&](const std::string& got) {
+    base.optimizer = one_of("--optimizer", got, {"sgd", "lamb", "lars"});
   });
   line.option("--learning-rate", "X",
               "of one replica's batch (default: 1e-6, which leaves the weights of the\nbeginning; "
