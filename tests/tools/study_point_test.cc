@@ -356,6 +356,14 @@ TEST(StudyReportTest, ThePageHasChartsAndFetchesNothing) {
   EXPECT_FALSE(contains(page, "href="));
 }
 
+TEST(StudyReportTest, TheTableOfThePageHasNoEmptyColumns) {
+  GivenRates rates({{"mirrored 1 0", {100}}, {"mirrored 2 0", {150}}});
+  const std::string page =
+      study_html(run(options_of({"--sweep", "replicas=1,2", "strategy=mirrored"}), rates));
+  EXPECT_TRUE(contains(page, "<th>efficiency</th><th>step, ms</th><th>input, ms</th></tr>"));
+  EXPECT_FALSE(contains(page, "servers</th>"));
+}
+
 TEST(StudyReportTest, NamesAreEscaped) {
   auto points = some_points();
   for (StudyPoint& point : points) point.measurement.processor = "<b>&";

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "simulate/chart.h"
 #include "strata/core/str_cat.h"
@@ -160,24 +161,32 @@ std::string servers_chart(const std::vector<StudyPoint>& chart) {
           {.most = simulate::round_up(most), .percent = false, .across = "parameter servers"}));
 }
 
+/// Without the columns that say nothing.
 std::string table_of(const std::vector<StudyPoint>& chart) {
-  std::string text =
-      "<table>\n<tr><th>strategy</th><th>replicas</th><th>servers</th><th>images/s</th>"
-      "<th>least to most</th><th>speedup</th><th>efficiency</th><th>step, ms</th><th>input, ms</th>"
-      "<th>fullest server, MB</th><th>mean server, MB</th><th>input loss</th><th>of the limit</th>"
-      "<th>of TensorFlow</th></tr>\n";
-  const auto cell = [](const std::string& value) { return "<td>" + value + "</td>"; };
+  struct Column {
+    const char* name;
+    std::vector<std::string> cells = {};
+  };
+  std::vector<Column> columns;
+  for (const char* name : {"strategy", "replicas", "servers", "images/s", "least to most",
+                           "speedup", "efficiency", "step, ms", "input, ms", "fullest server, MB",
+                           "mean server, MB", "input loss", "of the limit", "of TensorFlow"}) {
+    columns.push_back({.name = name});
+  }
   for (const StudyPoint& point : chart) {
     const Measurement& m = point.measurement;
     const Spread rate = spread_of(m.images_per_second);
-    text += point.best ? "<tr class=\"best\">" : "<tr>";
-    text += cell(escaped_markup(strategy_name(m.configuration)));
-    text += cell(str_cat(m.configuration.replicas));
-    text += cell(m.configuration.servers > 0 ? str_cat(m.configuration.servers) : "");
-    text += cell(fixed(rate.median, 2)) + cell(fixed(rate.low, 2) + " to " + fixed(rate.high, 2));
-    text += cell(point.speedup ? fixed(*point.speedup, 2) : "");
-    text += cell(point.efficiency ? percent(*point.efficiency) : "");
-    text += cell(fixed(1e3 * m.step_seconds(), 2)) + cell(fixed(1e3 * m.input_seconds, 2));
+    auto column = columns.begin();
+    const auto cell = [&](std::string value) { (column++)->cells.push_back(std::move(value)); };
+    cell(escaped_markup(strategy_name(m.configuration)));
+    cell(str_cat(m.configuration.replicas));
+    cell(m.configuration.servers > 0 ? str_cat(m.configuration.servers) : "");
+    cell(fixed(rate.median, 2));
+    cell(fixed(rate.low, 2) + " to " + fixed(rate.high, 2));
+    cell(point.speedup ? fixed(*point.speedup, 2) : "");
+    cell(point.efficiency ? percent(*point.efficiency) : "");
+    cell(fixed(1e3 * m.step_seconds(), 2));
+    cell(fixed(1e3 * m.input_seconds, 2));
     std::string fullest, mean;
     if (!m.server_bytes.empty()) {
       fullest = fixed(static_cast<double>(std::ranges::max(m.server_bytes)) / 1e6, 2);
@@ -186,10 +195,22 @@ std::string table_of(const std::vector<StudyPoint>& chart) {
                        1e6 / static_cast<double>(m.server_bytes.size()),
                    2);
     }
-    text += cell(fullest) + cell(mean);
-    text += cell(point.synthetic_rate ? percent(*point.input_loss()) : "");
-    text += cell(point.vs_limit ? fixed(point.vs_limit->median, 3) : "");
-    text += cell(point.tensorflow ? fixed(point.tensorflow->quotient.median, 2) : "") + "</tr>\n";
+    cell(fullest);
+    cell(mean);
+    cell(point.synthetic_rate ? percent(*point.input_loss()) : "");
+    cell(point.vs_limit ? fixed(point.vs_limit->median, 3) : "");
+    cell(point.tensorflow ? fixed(point.tensorflow->quotient.median, 2) : "");
+  }
+  std::erase_if(columns, [](const Column& column) {
+    return std::ranges::all_of(column.cells, &std::string::empty);
+  });
+  std::string text = "<table>\n<tr>";
+  for (const Column& column : columns) text += str_cat("<th>", column.name, "</th>");
+  text += "</tr>\n";
+  for (size_t row = 0; row < chart.size(); ++row) {
+    text += chart[row].best ? "<tr class=\"best\">" : "<tr>";
+    for (const Column& column : columns) text += str_cat("<td>", column.cells[row], "</td>");
+    text += "</tr>\n";
   }
   return text + "</table>\n";
 }
