@@ -19,11 +19,15 @@ std::string strategy_text(const Scenario& s) {
   const char* const rule = s.placement == PlacementRule::kGreedy       ? "greedy"
                            : s.placement == PlacementRule::kRoundRobin ? "round robin"
                                                                        : "sharded";
+  const std::string queue =
+      s.switch_queue_seconds > 0
+          ? str_cat(", a switch's queue of ", s.switch_queue_seconds * 1e3, " ms")
+          : std::string();
   return str_cat(s.servers, s.servers == 1 ? " parameter server (" : " parameter servers (", rule,
                  ", ",
                  s.variable_update == VariableUpdate::kParameterServer ? "parameter_server"
                                                                        : "distributed_replicated",
-                 ")");
+                 queue, ")");
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 namespace strata::simulate {
 namespace {
 
-constexpr int kFewWorkers = 32;  // that are simulated one by one
+constexpr int kFewWorkers = 32;       // that are simulated one by one
+constexpr int kMostOverSwitch = 256;  // workers, and servers
 
 /// SplitMix64: the same numbers on every machine, which std::normal_distribution does not promise.
 uint64_t next_bits(uint64_t& state) {
@@ -69,6 +70,11 @@ void Scenario::check() const {
                overhead_per_doubling, " a doubling; expected numbers that are not negative");
   STRATA_CHECK(switch_queue_seconds >= 0, kInvalidArgument, "[simulate] switch_queue_seconds: got ",
                switch_queue_seconds, "; expected a time that is not negative; 0: no queue");
+  STRATA_CHECK(switch_queue_seconds == 0 || strategy != Strategy::kParameterServer ||
+                   (workers() <= kMostOverSwitch && servers <= kMostOverSwitch),
+               kInvalidArgument, "[simulate] switch_queue_seconds: got ", workers(),
+               " workers and ", servers, " servers; expected at most ", kMostOverSwitch,
+               " of each, since each packet is simulated; 0 shares lines without packets");
   STRATA_CHECK(steps >= 1, kInvalidArgument, "[simulate] steps: got ", steps,
                "; expected 1 or more");
   STRATA_CHECK(

@@ -57,7 +57,7 @@ struct Scenario {
   bool servers_on_workers =
       true;  ///< server i is on host i of the workers; else hosts of their own
   /// What waits at most in a switch for one host, in seconds of the host's line, as switches and
-  /// TCP have it (`tcp_network.h`). 0: the line is shared fairly, as by many connections in the long
+  /// TCP have it (`tcp_network.h`), for up to 256 workers and servers. 0: the line is shared fairly, as by many connections in the long
   /// run.
   double switch_queue_seconds = 0;
 

@@ -342,6 +342,12 @@ TEST(ScenarioTest, WrongScenariosAreRefused) {
   scenario.detail = Detail::kGrouped;
   expect_error_containing([&] { simulate(scenario); }, ErrorCode::kInvalidArgument,
                           "parameter servers without a switch's queue");
+  scenario = with_servers(300, 4, PlacementRule::kGreedy);
+  scenario.switch_queue_seconds = 0.05;
+  expect_error(
+      [&] { simulate(scenario); },
+      "[simulate] switch_queue_seconds: got 300 workers and 4 servers; expected at most 256 of "
+      "each, since each packet is simulated; 0 shares lines without packets");
   scenario = with_sums(4);
   scenario.steps = 0;
   expect_error([&] { simulate(scenario); }, "[simulate] steps: got 0; expected 1 or more");
