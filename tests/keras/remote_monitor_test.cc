@@ -172,7 +172,7 @@ TEST(RemoteMonitorTest, ASilentServerIsAWarningAfterTheTimeout) {
   EXPECT_EQ(train_monitored({.root = server.root(), .timeout = 300ms}, 1)["loss"].size(), 1U);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 30s);
   EXPECT_NE(lines.await({"[callbacks] RemoteMonitor: the values of epoch 0 were not sent, and "
-                         "training goes on: [core] POST " +
+                         "training continues: [core] POST " +
                          server.root() + "/publish/epoch/end/"}),
             "");
 }
