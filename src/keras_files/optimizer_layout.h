@@ -26,7 +26,7 @@ struct OptimizerSlot {
 ///
 /// @param optimizer  `class_name` and `config`, or a name such as "adam" for Keras's defaults.
 /// @param shapes     Of the trainable variables, in the order of `trainable_variables`.
-/// @param names      Theirs, on which Muon's state depends. None: it depends on shapes alone.
+/// @param names      Of these variables: Muon's state depends on them. None: it depends on shapes alone.
 /// @throws Error  kUnimplemented: an optimizer that we do not know. kDataLoss: no optimizer's JSON. kInvalidArgument: exclude_layers of Muon
 ///                that are no regular expressions.
 std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,

@@ -1,4 +1,4 @@
-"""State of real Keras's optimizers as it stands in a file -> keras_optimizer_state.json.
+"""State of real Keras's optimizers as it stands in a file -> keras_optimizer_state.json, on JAX keras_optimizer_state_jax.json.
 
 For every optimizer with several option sets: its config as Keras writes it, what `save_own_variables` stores after
 three steps (the datasets of `optimizer/vars`), the weights then, and those one step later.
@@ -40,8 +40,6 @@ CASES = [
     O.Adafactor(0.02, **COMMON),
     O.Muon(0.02),
     O.Muon(0.02, exclude_layers=["kernel"], rms_rate=None, **COMMON),
-    O.ScheduleFreeAdamW(0.02, warmup_steps=2),
-    O.ScheduleFreeAdamW(0.02, **COMMON),
     O.LossScaleOptimizer(O.Muon(0.02), initial_scale=8.0, dynamic_growth_steps=2),
     O.Adagrad(0.02),
     O.Adadelta(0.5),
@@ -53,6 +51,11 @@ CASES = [
     O.LossScaleOptimizer(O.Adam(0.02, amsgrad=True), initial_scale=8.0, dynamic_growth_steps=2),
     O.LossScaleOptimizer(O.Nadam(S.ExponentialDecay(0.1, 2, 0.5)), initial_scale=8.0),
 ]
+
+# As in keras_optimizers.py.
+if keras.backend.backend() == "jax":
+    CASES = [O.ScheduleFreeAdamW(0.02, warmup_steps=2), O.ScheduleFreeAdamW(0.02, **COMMON)]
+NAME = "keras_optimizer_state_jax.json" if keras.backend.backend() == "jax" else "keras_optimizer_state.json"
 
 rng = np.random.default_rng(99)
 START = {n: np.round(rng.normal(0, 1, shape), 3).astype("float32") for n, shape in SHAPES.items()}
@@ -83,4 +86,4 @@ def run(optimizer):
 
 records = [run(optimizer) for optimizer in CASES]
 header = {"start": list(START.values()), "gradients": [list(g.values()) for g in GRADIENTS], "names": list(SHAPES)}
-golden_io.write("keras_optimizer_state.json", header, records)
+golden_io.write(NAME, header, records)

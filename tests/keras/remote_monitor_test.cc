@@ -31,9 +31,9 @@ using namespace std::chrono_literals;
 enum class Manner { kAnswers, kRefuses, kIsSilent };
 
 /// Takes `count` requests, one after the other, each for a minute at most.
-class Server {
+class MonitorServer {
  public:
-  Server(int count, Manner manner) {
+  MonitorServer(int count, Manner manner) {
     listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -48,7 +48,7 @@ class Server {
       for (int i = 0; i < count; ++i) serve(manner);
     });
   }
-  ~Server() {
+  ~MonitorServer() {
     if (thread_.joinable()) thread_.join();
     ::close(listener_);
   }
@@ -120,7 +120,7 @@ std::string decoded(const std::string& text) {
   return plain;
 }
 
-History train(const callbacks::RemoteMonitorOptions& options, int epochs) {
+History train_monitored(const callbacks::RemoteMonitorOptions& options, int epochs) {
   Sequential model(Input({1}), {layers::Dense(1)});
   model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.1}), .loss = "mse"});
   const auto rows = data::Dataset::from_tensor_slices({at::ones({4, 1}), at::ones({4, 1})});
@@ -130,8 +130,9 @@ History train(const callbacks::RemoteMonitorOptions& options, int epochs) {
 }
 
 TEST(RemoteMonitorTest, SendsAFormForEachEpoch) {
-  Server server(2, Manner::kAnswers);
-  const History history = train({.root = server.root(), .headers = {{"X-Run", "seven"}}}, 2);
+  MonitorServer server(2, Manner::kAnswers);
+  const History history =
+      train_monitored({.root = server.root(), .headers = {{"X-Run", "seven"}}}, 2);
   const auto& requests = server.requests();
   ASSERT_EQ(requests.size(), 2U);
   for (size_t epoch = 0; epoch < 2; ++epoch) {
@@ -149,8 +150,9 @@ TEST(RemoteMonitorTest, SendsAFormForEachEpoch) {
 }
 
 TEST(RemoteMonitorTest, SendsJson) {
-  Server server(1, Manner::kAnswers);
-  const History history = train({.root = server.root(), .path = "/here", .send_as_json = true}, 1);
+  MonitorServer server(1, Manner::kAnswers);
+  const History history =
+      train_monitored({.root = server.root(), .path = "/here", .send_as_json = true}, 1);
   const std::string request = server.requests().at(0);
   EXPECT_TRUE(request.starts_with("POST /here HTTP/1.1\r\n")) << request;
   EXPECT_NE(request.find("\r\nContent-Type: application/json\r\n"), std::string::npos);
@@ -158,19 +160,19 @@ TEST(RemoteMonitorTest, SendsJson) {
 }
 
 TEST(RemoteMonitorTest, GoesOnWhateverTheServerAnswers) {
-  Server server(1, Manner::kRefuses);
-  EXPECT_EQ(train({.root = server.root()}, 1)["loss"].size(), 1U);
+  MonitorServer server(1, Manner::kRefuses);
+  EXPECT_EQ(train_monitored({.root = server.root()}, 1)["loss"].size(), 1U);
   EXPECT_EQ(server.requests().size(), 1U);
 }
 
 TEST(RemoteMonitorTest, ASilentServerIsAWarningAfterTheTimeout) {
   test::LogLines lines;
-  Server server(1, Manner::kIsSilent);
+  MonitorServer server(1, Manner::kIsSilent);
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_EQ(train({.root = server.root(), .timeout = 300ms}, 1)["loss"].size(), 1U);
+  EXPECT_EQ(train_monitored({.root = server.root(), .timeout = 300ms}, 1)["loss"].size(), 1U);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 30s);
   EXPECT_NE(lines.await({"[callbacks] RemoteMonitor: the values of epoch 0 were not sent, and "
-                         "training goes on: [core] POST " +
+                         "training continues: [core] POST " +
                          server.root() + "/publish/epoch/end/"}),
             "");
 }
@@ -178,11 +180,11 @@ TEST(RemoteMonitorTest, ASilentServerIsAWarningAfterTheTimeout) {
 TEST(RemoteMonitorTest, NoServerIsAWarning) {
   std::string root;
   {
-    const Server gone(0, Manner::kAnswers);
+    const MonitorServer gone(0, Manner::kAnswers);
     root = gone.root();
   }
   test::LogLines lines;
-  EXPECT_EQ(train({.root = root}, 1)["loss"].size(), 1U);
+  EXPECT_EQ(train_monitored({.root = root}, 1)["loss"].size(), 1U);
   EXPECT_NE(lines.await({"RemoteMonitor: the values of epoch 0 were not sent", root}), "");
 }
 

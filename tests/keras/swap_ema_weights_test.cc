@@ -26,7 +26,7 @@ namespace {
 
 using data::Dataset;
 
-const Json& golden() {
+const Json& swaps() {
   static const Json json =
       Json::parse(read_file(test::source_path("tests/golden/keras_swap_ema.json")));
   return json;
@@ -38,7 +38,7 @@ at::Tensor column(const Json& json) {
   return at::tensor(values, at::kDouble).unsqueeze(1);
 }
 
-std::vector<double> numbers(const Json& json) {
+std::vector<double> numbers_of(const Json& json) {
   std::vector<double> values;
   for (const Json& value : json.as_array()) values.push_back(value.as_double());
   return values;
@@ -66,7 +66,7 @@ class Watch : public callbacks::Callback {
   std::vector<std::vector<double>> seen;
 };
 
-Model line(optimizers::AnyOptimizer optimizer) {
+Model compiled_line(optimizers::AnyOptimizer optimizer) {
   Sequential model(Input({1}), {layers::Dense(1)});
   const std::vector<Variable> variables = Model(model)->trainable_variables();
   Variable(variables.at(0)).assign(at::full({1, 1}, 0.25, at::kDouble));
@@ -80,62 +80,63 @@ optimizers::SGD averaging() {
       {.learning_rate = 0.25, .momentum = 0.5, .use_ema = true, .ema_momentum = 0.75});
 }
 
-void expect_near(const std::vector<double>& got, const std::vector<double>& wanted,
-                 const std::string& what) {
+void expect_close(const std::vector<double>& got, const std::vector<double>& wanted,
+                  const std::string& what) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-6) << what << " " << i;
 }
 
-void expect_keras(Strategy& strategy) {
+void expect_kerass_swaps(Strategy& strategy) {
   const Float64 float64;
   const Dataset rows =
-      Dataset::from_tensor_slices({column(golden().at("x")), column(golden().at("y"))});
-  const at::Tensor x = column(golden().at("x")), y = column(golden().at("y"));
-  for (const Json& test : golden().at("cases").as_array()) {
+      Dataset::from_tensor_slices({column(swaps().at("x")), column(swaps().at("y"))});
+  const at::Tensor x = column(swaps().at("x")), y = column(swaps().at("y"));
+  for (const Json& test : swaps().at("cases").as_array()) {
     SCOPED_TRACE(test.dump());
-    const Model model = strategy.scope([] { return line(averaging()); });
+    const Model model = strategy.scope([] { return compiled_line(averaging()); });
     const auto watch = std::make_shared<Watch>();
     FitOptions options{
-        .epochs = static_cast<int>(golden().at("epochs").as_int()),
+        .epochs = static_cast<int>(swaps().at("epochs").as_int()),
         .callbacks = {callbacks::SwapEMAWeights(test.at("swap_on_epoch").as_bool()), watch},
         .verbose = 0};
-    const std::vector<double> val_loss = numbers(test.at("val_loss"));
-    const int64_t batch = golden().at("batch").as_int();
+    const std::vector<double> val_loss = numbers_of(test.at("val_loss"));
+    const int64_t batch = swaps().at("batch").as_int();
     if (!val_loss.empty()) {
       options.validation_data =
           Dataset::from_tensor_slices({x.slice(0, 0, 4), y.slice(0, 0, 4)}).batch(batch);
     }
     const History history = model.fit(rows.batch(batch), options);
-    if (!val_loss.empty()) expect_near(history["val_loss"], val_loss, "val_loss");
+    if (!val_loss.empty()) expect_close(history["val_loss"], val_loss, "val_loss");
     const auto& seen = test.at("seen").as_array();
     ASSERT_EQ(watch->seen.size(), seen.size());
-    for (size_t i = 0; i < seen.size(); ++i) expect_near(watch->seen[i], numbers(seen[i]), "seen");
+    for (size_t i = 0; i < seen.size(); ++i)
+      expect_close(watch->seen[i], numbers_of(seen[i]), "seen");
     const at::Tensor predicted = model.predict(
         at::ones({1, 1}, at::kDouble), {.callbacks = {callbacks::SwapEMAWeights()}, .verbose = 0});
     EXPECT_NEAR(predicted.item<double>(), test.at("predicted").as_double(), 1e-6);
-    expect_near(values_of(model), numbers(test.at("weights")), "weights");
+    expect_close(values_of(model), numbers_of(test.at("weights")), "weights");
     std::vector<double> averages;
     for (const auto& [name, slot] : model.optimizer().slots()) {
       if (name.ends_with("/average")) averages.push_back(slot.item<double>());
     }
-    expect_near(averages, numbers(test.at("averages")), "averages");
+    expect_close(averages, numbers_of(test.at("averages")), "averages");
   }
 }
 
-TEST(SwapEMAWeightsTest, ShowsWhatKerasShows) { expect_keras(default_strategy()); }
+TEST(SwapEMAWeightsTest, ShowsWhatKerasShows) { expect_kerass_swaps(default_strategy()); }
 
 TEST(SwapEMAWeightsTest, ShowsItOnReplicas) {
   set_logical_devices("cpu", 2);
   MirroredStrategy shared({.devices = cpus(2), .replicas = {.threads_per_replica = 1}});
-  expect_keras(shared);
+  expect_kerass_swaps(shared);
   MirroredStrategy apart(
       {.devices = cpus(2), .replicas = {.threads_per_replica = 1, .share_storage = false}});
-  expect_keras(apart);
+  expect_kerass_swaps(apart);
 }
 
 TEST(SwapEMAWeightsTest, ChangesNothingBeforeTheFirstStep) {
   const Float64 float64;
-  const Model model = line(averaging());
+  const Model model = compiled_line(averaging());
   const Dataset one =
       Dataset::from_tensor_slices({at::ones({1, 1}, at::kDouble), at::zeros({1, 1}, at::kDouble)})
           .batch(1);
@@ -145,7 +146,7 @@ TEST(SwapEMAWeightsTest, ChangesNothingBeforeTheFirstStep) {
 
 TEST(SwapEMAWeightsTest, FindsTheAveragesInsideALossScale) {
   const Float64 float64;
-  const Model model = line(optimizers::LossScaleOptimizer(averaging()));
+  const Model model = compiled_line(optimizers::LossScaleOptimizer(averaging()));
   const at::Tensor x = at::ones({4, 1}, at::kDouble);
   model.fit(Dataset::from_tensor_slices({x, x}).batch(2), {.epochs = 1, .verbose = 0});
   const std::vector<double> weights = values_of(model);
@@ -158,7 +159,7 @@ TEST(SwapEMAWeightsTest, FindsTheAveragesInsideALossScale) {
 
 TEST(SwapEMAWeightsTest, WantsAverages) {
   const Float64 float64;
-  const Model model = line(optimizers::SGD({.learning_rate = 0.1}));
+  const Model model = compiled_line(optimizers::SGD({.learning_rate = 0.1}));
   const at::Tensor x = at::ones({4, 1}, at::kDouble);
   expect_error_containing(
       [&] {

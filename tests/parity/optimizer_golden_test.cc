@@ -239,8 +239,18 @@ Errors run_case(Strategy& strategy, const json& golden, const json& test,
   return errors;
 }
 
+/// Both files, of TensorFlow and of JAX: steps and gradients are the same.
+json golden_cases() {
+  json golden = read_golden("keras_optimizers.json");
+  const json on_jax = read_golden("keras_optimizers_jax.json");
+  EXPECT_EQ(golden["gradients"], on_jax["gradients"]);
+  EXPECT_EQ(golden["start"], on_jax["start"]);
+  for (const json& test : on_jax["cases"]) golden["cases"].push_back(test);
+  return golden;
+}
+
 void expect_keras(Strategy& strategy) {
-  const json golden = read_golden("keras_optimizers.json");
+  const json golden = golden_cases();
   ASSERT_GE(golden["cases"].size(), 200u);
   std::map<std::string, Errors> largest;
   for (const json& test : golden["cases"]) {
@@ -276,7 +286,7 @@ bool looks_at_whole_variables(const json& test) {
 /// Every rule takes a kernel however it lies; one that looks at rows, columns and norms gives the
 /// same bits.
 void expect_no_matter_of_order(Strategy& strategy) {
-  const json golden = read_golden("keras_optimizers.json");
+  const json golden = golden_cases();
   int whole = 0;
   for (const json& test : golden["cases"]) {
     if (test.contains("loss_scale")) continue;  // of all variables together

@@ -21,7 +21,7 @@ TEST(MuonTest, AStepIsNearlyOrthogonal) {
     const MuonRule options{.momentum = 0, .ns_steps = 6, .rms_rate = 0};
     at::Tensor parameter = at::zeros(shape, at::kDouble);
     std::vector<at::Tensor> slots = {at::zeros(shape, at::kDouble)};
-    options.make()->apply(parameter, at::randn(shape, at::kDouble) * 100, slots, {},
+    options.make()->apply(parameter, at::mul(at::randn(shape, at::kDouble), 100), slots, {},
                           StepScalars{.learning_rate = 1});
     const at::Tensor values = at::linalg_svdvals(parameter);
     EXPECT_GT(values.min().item<double>(), 0.6) << shape;
@@ -38,7 +38,7 @@ TEST(MuonTest, TheScaleFollowsTheLongerSide) {
                                                  slots, {}, StepScalars{.learning_rate = 1});
     return parameter;
   };
-  EXPECT_TRUE(at::allclose(step(0.5), step(0) * (0.5 * 3)));
+  EXPECT_TRUE(at::allclose(step(0.5), at::mul(step(0), 0.5 * 3)));
 }
 
 TEST(MuonTest, TakesMatricesThatAreNoEmbeddingsAndNotExcluded) {

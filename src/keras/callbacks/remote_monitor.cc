@@ -62,7 +62,7 @@ void RemoteMonitor::on_epoch_end(int64_t epoch, keras::Logs& logs) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable) throw;
     STRATA_LOG(kWarning) << "[callbacks] RemoteMonitor: the values of epoch " << epoch
-                         << " were not sent, and training goes on: " << error.what();
+                         << " were not sent, and training continues: " << error.what();
   }
 }
 
