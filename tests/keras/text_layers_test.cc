@@ -242,6 +242,7 @@ TEST(TextLayersGoldenTest, ModelsOfKerasAreReadAndWrittenAgain) {
       expect_predictions(model, test);
       const std::string path = folder.path() + "/" + name + ".keras";
       model.save(path);
+      EXPECT_NE(model.to_json().find("\"dtype\":\"string\""), std::string::npos);
       const keras::Model again = strategy.scope([&] { return keras::load_model(path); });
       expect_predictions(again, test);
       again.save_weights(folder.path() + "/" + name + ".weights.h5");

@@ -34,14 +34,20 @@ InputLayerImpl::InputLayerImpl(Shape batch_shape, at::ScalarType dtype, const st
       input_dtype_(dtype),
       is_text_(is_text) {}
 
+Shape InputLayerImpl::saved_shape() const {
+  return {batch_shape_.begin(), batch_shape_.end() - (is_text_ ? 1 : 0)};
+}
+std::string InputLayerImpl::saved_dtype() const {
+  return is_text_ ? "string" : dtype_name(input_dtype_);
+}
+
 void InputLayerImpl::describe(ConfigWriter& config) const {
   config("batch_shape", [&] {
     Json sizes = Json::array();
-    const Shape shape(batch_shape_.begin(), batch_shape_.end() - (is_text_ ? 1 : 0));
-    for (int64_t size : shape) sizes.push_back(size == kNone ? Json() : Json(size));
+    for (int64_t size : saved_shape()) sizes.push_back(size == kNone ? Json() : Json(size));
     return sizes;
   }());
-  config("dtype", is_text_ ? "string" : dtype_name(input_dtype_));
+  config("dtype", saved_dtype());
   config("sparse", false);
 }
 

@@ -13,6 +13,9 @@ class InputLayerImpl final : public LayerImpl {
   std::string_view class_name() const override { return "InputLayer"; }
   const Shape& batch_shape() const { return batch_shape_; }
   at::ScalarType input_dtype() const { return input_dtype_; }
+  /// As Keras has them, whose texts are elements.
+  Shape saved_shape() const;
+  std::string saved_dtype() const;
 
  protected:
   void describe(ConfigWriter& config) const override;

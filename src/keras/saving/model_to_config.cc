@@ -214,8 +214,8 @@ Json sequential_config(const SequentialImpl& model) {
 
 Json input_config(const InputLayerImpl& input) {
   Json config = Json::object();
-  config.set("batch_shape", shape_json(input.batch_shape()));
-  config.set("dtype", dtype_name(input.input_dtype()));
+  config.set("batch_shape", shape_json(input.saved_shape()));
+  config.set("dtype", input.saved_dtype());
   config.set("sparse", false);
   config.set("name", input.name());
   return config;
