@@ -61,7 +61,9 @@ struct Trained {
       : strategy(strategy_of), optimizer(optimizer_from_config(config)) {
     strategy.scope([&] {
       for (size_t i = 0; i < start.size(); ++i) {
-        variables.emplace_back(start[i], VariableOptions{.name = "same"});
+        // Muon's exclude_layers are of names.
+        const std::string& name = golden().at("names").as_array()[i].as_string();
+        variables.emplace_back(start[i], VariableOptions{.name = name});
       }
     });
     optimizer->build({variables[2], variables[0], variables[1]});
