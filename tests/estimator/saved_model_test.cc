@@ -314,9 +314,10 @@ TEST(StrataPredictTest, PredictsRowsOfACsvFile) {
       << shown.output;
 
   std::ofstream(csv) << "age,code\n1,2\n";
-  const strata::test::Outcome refused =
-      strata::test::run_program(STRATA_COMMAND, {"predict", exported, "--input", csv});
-  EXPECT_EQ(refused.exit_code, 1);
+  const strata::test::Outcome refused = strata::test::run_program(
+      "/bin/sh",
+      {"-c", std::string(STRATA_COMMAND) + " predict " + exported + " --input " + csv + " 2>&1"});
+  EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.output.find("has no column 'city'; expected the model's features (age, city, "
                                 "code) in its header; got age, code"),
             std::string::npos)
