@@ -105,7 +105,8 @@ bool holds(std::string_view when, const Json& config) {
 
 VariableSpec make_spec(const VariableRow& row, const Json& config,
                        const std::vector<int64_t>& input) {
-  VariableSpec spec = {.name = std::string(row.name), .trainable = row.trainable};
+  VariableSpec spec = {
+      .name = std::string(row.name), .trainable = row.trainable, .is_of_part = row.is_of_part};
   if (row.shape == "...") return spec;
   for (const std::string_view part : split(row.shape, ',')) {
     if (!part.ends_with("...")) {
@@ -113,7 +114,10 @@ VariableSpec make_spec(const VariableRow& row, const Json& config,
       continue;
     }
     const auto sizes = list_of(part.substr(0, part.size() - 3), config);
-    if (!sizes) return {.name = spec.name, .trainable = spec.trainable};
+    if (!sizes) {
+      spec.shape.clear();
+      return spec;
+    }
     spec.shape.insert(spec.shape.end(), sizes->begin(), sizes->end());
   }
   spec.has_shape = true;

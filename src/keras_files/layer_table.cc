@@ -46,7 +46,7 @@ constexpr VariableRow kNormalization[] = {{"mean", "...", "!mean:0", false},
 constexpr VariableRow kAttention[] = {{"scale", "", "use_scale:0"},
                                       {"concat_score_weight", "", "score_mode=concat"}};
 constexpr VariableRow kAdditiveAttention[] = {{"scale", "?", "use_scale:1"}};
-constexpr VariableRow kSpectral[] = {{"kernel", "..."},  // the inner layer's
+constexpr VariableRow kSpectral[] = {{"kernel", "...", "", true, /*is_of_part=*/true},
                                      {"vector_u", "...", "", false}};
 
 constexpr PartRow kLstm[] = {{"cell", "LSTMCell", "lstm_cell"}};

@@ -16,6 +16,7 @@ struct VariableRow {
   /// its opposite, "key=word" a comparison. A list or a text counts as true.
   std::string_view when = "";
   bool trainable = true;
+  bool is_of_part = false;  ///< A part has it among its own, too.
 };
 
 struct PartRow {

@@ -211,7 +211,7 @@ void collect(const Node& node, std::set<std::string>& seen, std::vector<Variable
                "quantization");
   if (!seen.insert(node.object.path).second) return;
   for (size_t i = 0; i < node.object.variables.size(); ++i) {
-    if (node.object.variables[i].trainable) {
+    if (node.object.variables[i].trainable && !node.object.variables[i].is_of_part) {
       to.push_back({.path = node.object.path, .index = static_cast<int64_t>(i)});
     }
   }

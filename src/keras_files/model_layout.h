@@ -49,8 +49,9 @@ std::vector<std::string> canonical_order(const Json& config);
 
 /// One variable of a layer.
 struct VariableSpec {
-  std::string name;       ///< "kernel"; Keras's own.
-  bool trainable = true;  ///< False for moving statistics and everything of a frozen layer.
+  std::string name;         ///< "kernel"; Keras's own.
+  bool trainable = true;    ///< False for moving statistics and everything of a frozen layer.
+  bool is_of_part = false;  ///< The object's part has the same variable: it counts there.
   bool has_shape = false;
   std::vector<int64_t> shape = {};  ///< -1 where the config does not say.
 };

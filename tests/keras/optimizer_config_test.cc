@@ -166,7 +166,8 @@ TEST(AnyOptimizerTest, IsMadeFromOptimizersPointersAndNames) {
   EXPECT_EQ(scaled.optimizer->learning_rate(), 0.25);
   expect_error([] { AnyOptimizer("adm"); }, ErrorCode::kInvalidArgument,
                "[optimizers] make_optimizer: got 'adm'; expected one of adadelta, adafactor, "
-               "adagrad, adam, adamax, adamw, ftrl, lamb, lion, nadam, rmsprop, sgd");
+               "adagrad, adam, adamax, adamw, ftrl, lamb, lars, lion, muon, nadam, rmsprop, "
+               "schedulefreeadamw, sgd");
 }
 
 }  // namespace

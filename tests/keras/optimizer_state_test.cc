@@ -49,7 +49,9 @@ at::Tensor tensor(const Json& json, at::ScalarType dtype = at::kFloat) {
 std::vector<at::Tensor> tensors(const Json& list) {
   std::vector<at::Tensor> result;
   for (const Json& each : list.as_array()) {
-    const bool integer = each.find("dtype") != nullptr && each.at("dtype").as_string() == "int64";
+    // The count of steps: int64 on TensorFlow, another one on JAX.
+    const bool integer = each.find("dtype") != nullptr &&
+                         each.at("dtype").as_string().find("int") != std::string::npos;
     result.push_back(tensor(each, integer ? at::kLong : at::kFloat));
   }
   return result;

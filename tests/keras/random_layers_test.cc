@@ -337,10 +337,16 @@ TEST(BatchMixingTest, WhatDoesNotMatchIsAnError) {
                           "MixUp: got alpha=0; expected a number above 0");
   expect_error_containing([] { CutMix(2.0); }, ErrorCode::kInvalidArgument, "in the range [0, 1]");
   const at::Tensor images = at::rand({3, 2, 2, 1});
-  expect_error_containing([&] { (void)MixUp().call({images, at::arange(3)}, kTraining); },
-                          ErrorCode::kInvalidArgument, "expected floating ones [batch, classes]");
-  expect_error_containing([&] { (void)MixUp()(at::rand({3, 2})); }, ErrorCode::kInvalidArgument,
-                          "expected images [batch, height, width, channels]");
+  expect_error_containing(
+      [&] {
+        (void)MixUp().call({images, at::arange(3)}, kTraining);
+      },
+      ErrorCode::kInvalidArgument, "expected floating ones [batch, classes]");
+  expect_error_containing(
+      [&] {
+        (void)MixUp()(at::rand({3, 2}));
+      },
+      ErrorCode::kInvalidArgument, "expected images [batch, height, width, channels]");
 }
 
 TEST(DistortionTest, ShearsAlongOneAxisInBothDirections) {

@@ -67,7 +67,7 @@ void visit(Config& config, Arguments& layer) {
   config("data_format", options.data_format);
 }
 
-void check_interpolation(const char* class_name, const Interpolation& interpolation) {
+void check_simple_interpolation(const char* class_name, const Interpolation& interpolation) {
   STRATA_CHECK(
       interpolation == Interpolation::kNearest || interpolation == Interpolation::kBilinear,
       kInvalidArgument, "[layers] ", class_name, ": got interpolation='", interpolation,
@@ -85,7 +85,7 @@ class DistortionImpl : public ImageLayerImpl {
         class_name_(class_name) {
     const auto& options = arguments.options;
     if constexpr (requires { options.interpolation; }) {
-      check_interpolation(class_name, options.interpolation);
+      check_simple_interpolation(class_name, options.interpolation);
     }
     if constexpr (requires { options.fill_mode; }) {
       options.fill_mode.check(str_cat("[layers] ", class_name));
