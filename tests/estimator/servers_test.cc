@@ -127,9 +127,13 @@ TEST(EstimatorServersTest, AJobWhoseServerWasLostGoesOnFromItsCheckpoint) {
   const TempFolder folder;
   {
     const auto cluster = start(folder.path(), 0);
-    ASSERT_TRUE(cluster->wait_for_output({"chief", 0}, "step ", kLimit));
+    const std::vector<TaskId> trainers = {{"chief", 0}, {"worker", 0}, {"worker", 1}};
+    // Who has not met the server yet waits for it to come.
+    for (const TaskId& task : trainers) {
+      ASSERT_TRUE(cluster->wait_for_output(task, "step ", kLimit)) << cluster->output(task);
+    }
     cluster->kill({"ps", 0});
-    for (const TaskId& task : {TaskId{"chief", 0}, TaskId{"worker", 0}, TaskId{"worker", 1}}) {
+    for (const TaskId& task : trainers) {
       const ProcessCluster::Exit exit = cluster->wait(task, kLimit);
       EXPECT_EQ(exit.code, 1) << task.to_string() << exit.output;
       EXPECT_NE(exit.output.find("/job:ps/task:0"), std::string::npos) << exit.output;
