@@ -10,6 +10,7 @@
 
 #include "core/join.h"
 #include "estimator/estimator_impl.h"
+#include "estimator/vocabulary_file.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
@@ -51,23 +52,6 @@ at::Tensor load_like(const std::string& path, const std::string& name, at::IntAr
   return value;
 }
 
-/// The places of a vocabulary's words.
-std::vector<std::string> words_of(const std::string& path, std::optional<int64_t> size) {
-  const std::string text = read_file(path);
-  std::vector<std::string> words;
-  for (size_t at = 0; at < text.size() && (!size || static_cast<int64_t>(words.size()) < *size);) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string word = text.substr(at, end - at);
-    if (!word.empty() && word.back() == '\r') word.pop_back();
-    words.push_back(std::move(word));
-    at = end + 1;
-  }
-  STRATA_CHECK(!words.empty() && (!size || static_cast<int64_t>(words.size()) == *size),
-               kInvalidArgument, "[estimator] warm start: the vocabulary ", path, " has ",
-               words.size(), " words; expected ", size.value_or(1), size ? "" : " or more");
-  return words;
-}
-
 /// `old_value` with the rows of its words where `info` has them now, like `variable`.
 at::Tensor moved_to_vocabulary(const std::string& name, const at::Tensor& old_value,
                                const at::Tensor& variable, const VocabInfo& info) {
@@ -76,8 +60,9 @@ at::Tensor moved_to_vocabulary(const std::string& name, const at::Tensor& old_va
                kInvalidArgument, "[estimator] warm start: got axis ", info.axis,
                " for the vocabulary of '", name, "', whose shape is ", variable.sizes(),
                "; expected 0 or 1");
-  const std::vector<std::string> old_words = words_of(info.old_vocab, info.old_vocab_size);
-  const std::vector<std::string> new_words = words_of(info.new_vocab, info.new_vocab_size);
+  const std::string where = str_cat("[estimator] warm start of '", name, "'");
+  const auto old_words = read_vocabulary_file(where, info.old_vocab, info.old_vocab_size);
+  const auto new_words = read_vocabulary_file(where, info.new_vocab, info.new_vocab_size);
   const auto rows = static_cast<int64_t>(new_words.size()) + info.num_oov_buckets;
   std::vector<int64_t> expected = old_value.sizes().vec();
   expected[static_cast<size_t>(info.axis)] = rows;

@@ -103,7 +103,7 @@ TEST_F(VocabularyWarmStartTest, WhatDoesNotFitIsNamed) {
       [&] {
         table_after_warm_start(folder, at::full({4, 2}, 9.F), settings(larger));
       },
-      ErrorCode::kInvalidArgument, "old.txt has 3 words; expected 5");
+      ErrorCode::kInvalidArgument, "old.txt has 3 lines; expected 5");
   WarmStartSettings other = settings(info());
   other.vocabularies = {{"tables", info()}};
   expect_error_containing(

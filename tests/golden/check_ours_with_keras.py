@@ -172,7 +172,8 @@ def applications(tool, folder):
 def examples(tool, folder):
     """The networks of keras.io's examples: Keras's files in strata, and a step by strata in Keras."""
     import example_models
-    from keras_examples import RATES, alone, fill, inputs_of, numbers
+    from golden_io import numbers
+    from keras_examples import RATES, alone, fill, inputs_of
 
     for make in example_models.EXAMPLES:
         keras.backend.clear_session()

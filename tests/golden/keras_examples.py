@@ -16,22 +16,13 @@ import keras
 import numpy as np
 
 from example_models import EXAMPLES, WORDS
+from golden_io import numbers
 
 BATCH = 3
 MOST = 48   # outputs that are kept
 STEPS = 3
 RATES = {"edsr": 1e-7}   # its outputs are up to 255
 ON_JAX = {"ct_scans_3d"}   # TensorFlow has no MaxPooling3D in float64
-
-
-def numbers(which, shape):
-    """-1 to 1, from a hash of the index (as make_keras_applications.py's)."""
-    with np.errstate(over="ignore"):
-        h = np.arange(int(np.prod(shape)), dtype=np.uint32) + np.uint32(which * 2654435769 & 0xFFFFFFFF)
-        h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D)
-        h = (h ^ h >> np.uint32(15)) * np.uint32(0x846CA68B)
-        h ^= h >> np.uint32(16)
-    return (h / 2147483648.0 - 1).reshape(shape)
 
 
 def fill(model):

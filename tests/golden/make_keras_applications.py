@@ -21,6 +21,8 @@ import keras
 import numpy as np
 from keras.src.legacy.saving import legacy_h5_format
 
+from golden_io import numbers
+
 SMALL = {"input_shape": [32, 32, 3], "classes": 10}
 LOGITS = {**SMALL, "classifier_activation": "linear"}
 PREDICTED = {
@@ -87,16 +89,6 @@ def digest(text):
     for byte in text.encode():
         hashed = (hashed ^ byte) * 16777619 & 0xFFFFFFFF
     return f"{hashed:08x}"
-
-
-def numbers(which, shape):
-    """-1 to 1, from a hash of the index."""
-    with np.errstate(over="ignore"):
-        h = np.arange(int(np.prod(shape)), dtype=np.uint32) + np.uint32(which * 2654435769 & 0xFFFFFFFF)
-        h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D)
-        h = (h ^ h >> np.uint32(15)) * np.uint32(0x846CA68B)
-        h ^= h >> np.uint32(16)
-    return (h / 2147483648.0 - 1).reshape(shape)
 
 
 def fill(model):

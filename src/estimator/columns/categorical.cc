@@ -12,8 +12,8 @@
 #include "estimator/columns/column_json.h"
 #include "estimator/columns/exported_ids.h"
 #include "estimator/columns/host_entries.h"
+#include "estimator/vocabulary_file.h"
 #include "strata/core/error.h"
-#include "strata/core/file_system.h"
 
 namespace strata::feature_column {
 namespace detail {
@@ -256,27 +256,6 @@ FeatureColumn listed_column(std::string key, const std::vector<T>& vocabulary,
 
 constexpr const char* kFile = "categorical_column_with_vocabulary_file";
 
-std::vector<std::string> lines_of(const std::string& key, const std::string& path,
-                                  std::optional<int64_t> size) {
-  const std::string text = read_file(path);
-  std::vector<std::string> lines;
-  for (size_t at = 0;
-       at < text.size() && static_cast<int64_t>(lines.size()) != size.value_or(-1);) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    STRATA_CHECK(!line.empty(), kInvalidArgument, "[feature_column] ", kFile, ": line ",
-                 lines.size() + 1, " of ", path, " (column '", key,
-                 "') is empty; expected a value");
-    lines.push_back(std::move(line));
-    at = end + 1;
-  }
-  STRATA_CHECK(!size || static_cast<int64_t>(lines.size()) == *size, kInvalidArgument,
-               "[feature_column] ", kFile, ": ", path, " (column '", key, "') has ", lines.size(),
-               " lines; expected vocabulary_size = ", size.value_or(0));
-  return lines;
-}
-
 }  // namespace
 
 FeatureColumn vocabulary_column_of(std::string key, const std::vector<std::string>& vocabulary,
@@ -322,8 +301,9 @@ FeatureColumn categorical_column_with_vocabulary_file(std::string key,
   STRATA_CHECK(!options.vocabulary_size || *options.vocabulary_size > 0, kInvalidArgument,
                "[feature_column] ", detail::kFile, ": Invalid vocabulary_size ",
                options.vocabulary_size.value_or(0), " in ", key, ".");
-  const std::vector<std::string> lines =
-      detail::lines_of(key, vocabulary_file, options.vocabulary_size);
+  const std::vector<std::string> lines = estimator::detail::read_vocabulary_file(
+      str_cat("[feature_column] ", detail::kFile, " of '", key, "'"), vocabulary_file,
+      options.vocabulary_size);
   const detail::Beside beside{options.default_value, options.num_oov_buckets};
   if (!options.integers) {
     return detail::vocabulary_column(std::move(key), lines, beside, detail::kFile);

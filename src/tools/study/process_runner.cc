@@ -83,11 +83,12 @@ TensorflowRate ProcessRunner::measure_in_tensorflow(const Configuration& configu
   options.command = {tensorflow_, data_file("study_in_tensorflow.py").string()};
   const std::vector<std::string> words = tensorflow_words(configuration);
   options.command.insert(options.command.end(), words.begin(), words.end());
-  options.command.insert(options.command.end(), {"--result", results.path() + "/%d.json"});
+  const std::string result = task_result_path(results.path(), 0);
+  options.command.insert(options.command.end(), {"--result", result});
   options.environment = {{"TF_CPP_MIN_LOG_LEVEL", "3"}};
   options.secret = false;
   run_tasks(std::move(options), configuration, "TensorFlow: " + configuration.describe(), guard_);
-  const Json found = Json::parse(read_file(results.path() + "/0.json"));
+  const Json found = Json::parse(read_file(result));
   return {.images_per_second = found.at("images_per_second").as_double(),
           .version = found.at("version").as_string()};
 }

@@ -1,5 +1,5 @@
 """What `strata study --tensorflow PYTHON` starts: one configuration of a study, trained by TensorFlow. A process of a cluster
-(TF_CONFIG) with --strategy multi_worker. Writes {"images_per_second": of all replicas, "version": ...} to --result."""
+(TF_CONFIG) with --strategy multi_worker. Worker 0 writes {"images_per_second": of all replicas, "version": ...} to --result."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ parser.add_argument("--dtype", required=True)
 parser.add_argument("--learning-rate", required=True, type=float)
 for number in ("--replicas", "--batch", "--image-size", "--classes", "--threads", "--warmup", "--steps"):
     parser.add_argument(number, required=True, type=int)
-parser.add_argument("--result", required=True, help="a file; %%d is replaced by the worker's index")
+parser.add_argument("--result", required=True, help="a file")
 args = parser.parse_args()
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -100,6 +100,7 @@ for _ in range(args.steps):
     loss = step()
 loss.numpy()
 seconds = time.perf_counter() - begin
-with open(args.result.replace("%d", str(worker)), "w") as file:
-    rate = args.batch * args.replicas * args.steps / seconds
-    json.dump({"images_per_second": rate, "version": tf.__version__}, file)
+if worker == 0:
+    with open(args.result, "w") as file:
+        rate = args.batch * args.replicas * args.steps / seconds
+        json.dump({"images_per_second": rate, "version": tf.__version__}, file)
