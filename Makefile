@@ -69,7 +69,7 @@ fuzz-build:
 
 bench: build
 	scripts/install_peers.sh
-	for suite in step models reduce collective network ps data checkpoint; do $(BUILD)/strata bench $$suite > $(BUILD)/bench_$$suite.jsonl || exit 1; done
+	for suite in step models estimator reduce collective network ps data checkpoint; do $(BUILD)/strata bench $$suite > $(BUILD)/bench_$$suite.jsonl || exit 1; done
 	$(BUILD)/strata bench step --case dense --batch 1,16,256 > $(BUILD)/bench_step_dense.jsonl
 	$(BUILD)/strata bench step --case transformer --batch 1,64,256 > $(BUILD)/bench_step_transformer.jsonl
 	cat $(BUILD)/bench_*.jsonl

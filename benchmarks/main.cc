@@ -12,6 +12,7 @@
 
 #include "strata/core/error.h"
 #include "suites/collective.h"
+#include "suites/estimator.h"
 #include "suites/kernels.h"
 #include "suites/options.h"
 #include "suites/processor.h"
@@ -47,6 +48,8 @@ machine first. benchmarks/README.md explains every number. Suites:
             cases: mlp-loop cnn-loop wide-loop resnet50
             systems: strata-gpu-1 strata-gpu-2 strata-gpu-4 (logical GPUs) libtorch-gpu
                      libtorch-gpu-tuned libtorch-gpu-channels-last
+  estimator examples/s of Estimator::train on one core, beside fit and TensorFlow 2.15's Estimator
+            cases: mnist wide-deep; systems: strata-1 fit-1 tf-1
   attention scaled dot products, forward and backward on one core, beside libtorch's
             cases: 64 64-causal 512 512-causal
   reduce    the in-process all-reduce of two CPU replicas
@@ -92,6 +95,7 @@ struct Suite {
 constexpr Suite kSuites[] = {{"step", run_step_suite},
                              {"models", run_models_suite},
                              {"gpu", run_gpu_suite},
+                             {"estimator", run_estimator_suite},
                              {"attention", run_attention_suite},
                              {"reduce", run_reduce_suite},
                              {"collective", run_collective_suite},
@@ -108,6 +112,7 @@ struct Worker {
 
 constexpr Worker kWorkers[] = {{"worker", run_worker},
                                {"data-worker", run_data_worker},
+                               {"estimator-worker", run_estimator_worker},
                                {"collective-worker", run_collective_worker},
                                {"ps-worker", run_ps_worker},
                                {"measure-kernels", run_measure_kernels}};
@@ -197,7 +202,9 @@ int run_bench(int argc, char** argv) {
   const auto* const suite =
       std::ranges::find_if(kSuites, [&](const Suite& each) { return each.name == name; });
   STRATA_CHECK(suite != std::end(kSuites), kInvalidArgument, "[strata bench] got suite ", name,
-               "; expected step, models, gpu, reduce, collective, network, ps, checkpoint or data");
+               "; expected step, models, gpu, estimator, attention, reduce, collective, network, "
+               "ps, checkpoint "
+               "or data");
   if (options.pairs < 15) {
     std::cerr << "bench: " << options.pairs << " pairs are for a quick look; a result needs 15\n";
   }

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs the systems that `strata bench` measures beside strata: Python environments with PyTorch,
-# TensorFlow and JAX, mimalloc for the tuned libtorch loop, Open MPI with a program of strata's, and iperf3.
+# TensorFlow, an old TensorFlow for its Estimator (Python 3.11 at most) and JAX, mimalloc for the tuned libtorch loop, Open MPI with
+# a program of strata's, and iperf3.
 # Versions are pinned, Debian's packages aside; a second run does nothing. A peer that cannot be installed is skipped here and reported as missing by the bench.
 #
-#   scripts/install_peers.sh [torch] [tf] [jax] [mimalloc] [mpi] [iperf3]      default: all
+#   scripts/install_peers.sh [torch] [tf] [tf_estimator] [jax] [mimalloc] [mpi] [iperf3]      default: all
 #
 # STRATA_PEERS   folder of the environments (default: ~/.cache/strata/peers)
 # STRATA_WHEELS  extra folder with wheels that pip may use instead of downloading
@@ -19,11 +20,13 @@ say() { printf 'peers: %s\n' "$*" >&2; }
 declare -A packages=(
   [torch]="torch==2.15.0 torchvision==0.29.2 numpy==2.2.6 pillow==12.0.0"
   [tf]="tensorflow-cpu==2.21.0 tf-keras==2.21.0"
+  [tf_estimator]="tensorflow-cpu==2.15.1 numpy==1.26.4"
   [jax]="jax==0.10.2 jaxlib==0.10.2"
 )
 declare -A probe=(
   [torch]="import torch, torchvision, numpy, PIL; assert torch.__version__.startswith('2.15.0')"
   [tf]="import tensorflow as tf, tf_keras; assert tf.__version__.startswith('2.21')"
+  [tf_estimator]="import tensorflow as tf; assert tf.__version__.startswith('2.15'); tf.estimator.Estimator"
   [jax]="import jax; assert jax.__version__ == '0.10.2'; jax.devices('cpu')"
 )
 
@@ -97,14 +100,14 @@ install_iperf3() {
 }
 
 failed=0
-[ $# -gt 0 ] || set -- mimalloc mpi iperf3 jax tf torch
+[ $# -gt 0 ] || set -- mimalloc mpi iperf3 jax tf tf_estimator torch
 for name in "$@"; do
   case "$name" in
-    torch | tf | jax) install_environment "$name" || failed=$((failed + 1)) ;;
+    torch | tf | tf_estimator | jax) install_environment "$name" || failed=$((failed + 1)) ;;
     mpi) install_mpi || failed=$((failed + 1)) ;;
     iperf3) install_iperf3 || failed=$((failed + 1)) ;;
     mimalloc) install_mimalloc || failed=$((failed + 1)) ;;
-    *) say "no such peer: $name (have: torch tf jax mimalloc mpi iperf3)"; exit 2 ;;
+    *) say "no such peer: $name (have: torch tf tf_estimator jax mimalloc mpi iperf3)"; exit 2 ;;
   esac
 done
 [ "$failed" = 0 ] || say "$failed of $# peers could not be installed; the bench reports them as missing"

@@ -85,6 +85,9 @@ BARS = {
     ("jpeg", "vs_tfdata"): 1,
     ("tfrecord", "vs_tfdata"): 1,
     ("tfrecord-parse", "vs_tfdata"): 1,
+    # Suite estimator.
+    ("mnist", "vs_fit"): 0.95,
+    ("wide-deep", "vs_tf_estimator"): 5,
 }
 
 
@@ -338,6 +341,14 @@ def gpu_section(lines):
 {rates(lines)}"""
 
 
+def estimator_section(lines):
+    return f"""`Estimator::train` on one core, beside `fit` and TensorFlow 2.15's Estimator; examples a second.
+
+{ratios(lines)}
+{rates(lines)}
+{memory(lines)}"""
+
+
 def collective_section(lines):
     return f"""Microseconds a call; ratios above 1: strata is faster. In brackets what the project asks of itself; in bold what misses it.
 
@@ -396,6 +407,7 @@ def sections(lines, picture):
         ("Training steps", lambda found: step_section(found, picture), of("step")),
         ("ResNet-50", models_section, of("models")),
         ("On a GPU", gpu_section, of("gpu")),
+        ("Estimator", estimator_section, of("estimator")),
         ("All-reduce in one process, two replicas", reduce_table, of("reduce")),
         ("Collectives between processes of one machine", collective_section, of("collective")),
         ("All-reduce between hosts on shaped lines", network_section,

@@ -41,6 +41,7 @@ int run_models_suite(const BenchOptions& options);
 int run_collective_suite(const BenchOptions& options);
 int run_network_suite(const BenchOptions& options);
 int run_gpu_suite(const BenchOptions& options);
+int run_estimator_suite(const BenchOptions& options);
 
 /// `strata bench worker --case C --data FILE --replicas N`: the strata side of suites step and
 /// models, on a pipe.

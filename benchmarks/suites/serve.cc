@@ -2,7 +2,6 @@
 
 #include <torch/version.h>
 
-#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -16,22 +15,32 @@ bool peak_of_steps = false;
 
 void serve_steps(const std::function<double(long)>& steps,
                  const std::function<void()>& before_clock) {
-  steps(3);
-  std::cout << "ready strata " << STRATA_VERSION << " torch " << TORCH_VERSION << std::endl;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    long count = 0;
-    if (std::sscanf(line.c_str(), "run %ld", &count) != 1 || count < 1) break;
-    before_clock();
-    const auto start = std::chrono::steady_clock::now();
-    const double value = steps(count);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::printf("ok %.9f %.6f\n", elapsed.count(), value);
-    std::fflush(stdout);
-  }
+  steps(StepRequests::kWarmUp);
+  StepRequests requests;
+  while (const long count = requests.next(before_clock)) requests.answer(steps(count));
 }
 
 }  // namespace
+
+StepRequests::StepRequests() {
+  std::cout << "ready strata " << STRATA_VERSION << " torch " << TORCH_VERSION << std::endl;
+}
+
+long StepRequests::next(const std::function<void()>& before_clock) {
+  std::string line;
+  long count = 0;
+  if (!std::getline(std::cin, line)) return 0;
+  if (std::sscanf(line.c_str(), "run %ld", &count) != 1 || count < 1) return 0;
+  before_clock();
+  start_ = std::chrono::steady_clock::now();
+  return count;
+}
+
+void StepRequests::answer(double value) {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  std::printf("ok %.9f %.6f\n", elapsed.count(), value);
+  std::fflush(stdout);
+}
 
 void serve_peak_of_steps() { peak_of_steps = true; }
 

@@ -62,9 +62,9 @@ void train(const examples::Arguments& arguments) {
   estimator::DNNLinearCombinedClassifier model(
       {.linear_feature_columns = {fc::crossed_column({"job", "city"}, 100),
                                   fc::crossed_column({"job", "city", ages}, 1000)},
-       .linear_optimizer = [] { return strata::optimizers::Ftrl({.learning_rate = 0.1}); },
+       .linear_optimizer = [] { return strata::optimizers::legacy::Ftrl({.learning_rate = 0.1}); },
        .dnn_feature_columns = {age, fc::indicator_column(job), fc::embedding_column(city, 4)},
-       .dnn_optimizer = [] { return strata::optimizers::Adagrad({.learning_rate = 0.05}); },
+       .dnn_optimizer = [] { return strata::optimizers::legacy::Adagrad({.learning_rate = 0.05}); },
        .dnn_hidden_units = {16, 8},
        .model_dir = folder + "/model",
        .config = estimator::RunConfig({.tf_random_seed = 1, .train_distribute = &strategy})});

@@ -158,6 +158,7 @@
 #include "strata/keras/text_input.h"
 #include "strata/keras/training.h"
 #include "strata/kernels/cpu_kernels.h"
+#include "strata/optim/legacy_optimizers.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/metrics.h"

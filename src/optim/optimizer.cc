@@ -37,6 +37,10 @@ void check_options(std::string_view name, const OptimizerOptions& options) {
   STRATA_CHECK(options.gradient_accumulation_steps == 0 || options.gradient_accumulation_steps >= 2,
                kInvalidArgument, "[", name, "] got gradient_accumulation_steps ",
                options.gradient_accumulation_steps, "; expected 0 (off), or 2 or more");
+  STRATA_CHECK(!options.touched_rows_only || options.gradient_accumulation_steps == 0,
+               kInvalidArgument, "[", name, "] got touched_rows_only with ",
+               "gradient_accumulation_steps ", options.gradient_accumulation_steps,
+               ", whose sums have all rows; expected one of them");
 }
 
 }  // namespace

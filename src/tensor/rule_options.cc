@@ -32,6 +32,7 @@ std::span<const RuleRow> rule_rows() {
        "schedule_free_adamw",
        {{.name = "momentum", .starts_as_variable = true}, {"velocity"}}},
       {AdagradRule(), {"Adagrad"}, "adagrad", {{"accumulator"}}},
+      {LegacyAdagradRule(), {}, "legacy_adagrad", {{"accumulator"}}},
       {AdadeltaRule(), {"Adadelta"}, "adadelta", {{"accumulated_grad"}, {"accumulated_delta_var"}}},
       {AdafactorRule(),
        {"Adafactor"},
@@ -41,6 +42,10 @@ std::span<const RuleRow> rule_rows() {
       {RMSpropRule(),
        {"RMSprop"},
        "rmsprop",
+       {{"velocity"}, {"momentum", "momentum"}, {"average_gradient", "centered"}}},
+      {LegacyRMSpropRule(),
+       {},
+       "legacy_rmsprop",
        {{"velocity"}, {"momentum", "momentum"}, {"average_gradient", "centered"}}},
       {MovingAverageRule(), {}, "moving_average"},
   };

@@ -17,11 +17,14 @@ namespace strata::tensor {
   KERNEL(kSgdNesterov, SGDMomentum<T, true>)                          \
   KERNEL(kAdam, Adam<T, false>)                                       \
   KERNEL(kAdamAmsgrad, Adam<T, true>)                                 \
-  KERNEL(kAdagrad, Adagrad<T>)                                        \
-  KERNEL(kRmsprop, RMSprop<T, false, false>)                          \
-  KERNEL(kRmspropMomentum, RMSprop<T, false, true>)                   \
-  KERNEL(kRmspropCentered, RMSprop<T, true, false>)                   \
-  KERNEL(kRmspropCenteredMomentum, RMSprop<T, true, true>)            \
+  KERNEL(kAdagrad, Adagrad<T, false>)                                 \
+  KERNEL(kLegacyAdagrad, Adagrad<T, true>)                            \
+  KERNEL(kRmsprop, RMSprop<T, false, false, false>)                   \
+  KERNEL(kRmspropMomentum, RMSprop<T, false, true, false>)            \
+  KERNEL(kRmspropCentered, RMSprop<T, true, false, false>)            \
+  KERNEL(kRmspropCenteredMomentum, RMSprop<T, true, true, false>)     \
+  KERNEL(kLegacyRmsprop, RMSprop<T, false, false, true>)              \
+  KERNEL(kLegacyRmspropCentered, RMSprop<T, true, false, true>)       \
   KERNEL(kAdadelta, Adadelta<T>)                                      \
   /* learning_rate_power == -0.5 */                                   \
   KERNEL(kFtrlSquareRoot, Ftrl<T, true>)                              \

@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "strata/core/error.h"
@@ -201,9 +202,18 @@ class Adam final : public RuleOf<AdamRule> {
   }
 };
 
-class Adagrad final : public RuleOf<AdagradRule> {
+/// `value` under a root with epsilon, or (the legacy rules) the root with epsilon beside it.
+at::Tensor root_with_epsilon(const at::Tensor& value, double epsilon, bool is_outside) {
+  return is_outside ? value.sqrt().add_(epsilon) : value.add(epsilon).sqrt_();
+}
+
+template <typename Rule>
+class Adagrad final : public RuleOf<Rule> {
  public:
-  explicit Adagrad(const AdagradRule& options) : RuleOf(kAdagrad, options) {}
+  using RuleOf<Rule>::options_;
+
+  explicit Adagrad(const Rule& options)
+      : RuleOf<Rule>(kIsLegacy ? kLegacyAdagrad : kAdagrad, options) {}
 
   double slot_initial_value(int) const override { return options_.initial_accumulator_value; }
   bool zero_gradient_is_identity() const override { return true; }
@@ -215,17 +225,19 @@ class Adagrad final : public RuleOf<AdagradRule> {
   void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     slots[0].addcmul_(gradient, gradient);
-    parameter.addcdiv_(gradient, slots[0].add(options_.epsilon).sqrt_(), -step.learning_rate);
+    parameter.addcdiv_(gradient, root_with_epsilon(slots[0], options_.epsilon, kIsLegacy),
+                       -step.learning_rate);
   }
+
+  static constexpr bool kIsLegacy = std::is_same_v<Rule, LegacyAdagradRule>;
 };
 
-class RMSprop final : public RuleOf<RMSpropRule> {
+template <typename Rule>
+class RMSprop final : public RuleOf<Rule> {
  public:
-  explicit RMSprop(const RMSpropRule& options)
-      : RuleOf(options.centered
-                   ? (options.momentum > 0 ? kRmspropCenteredMomentum : kRmspropCentered)
-                   : (options.momentum > 0 ? kRmspropMomentum : kRmsprop),
-               options) {}
+  using RuleOf<Rule>::options_;
+
+  explicit RMSprop(const Rule& options) : RuleOf<Rule>(kernel_of(options), options) {}
 
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate,
@@ -237,20 +249,30 @@ class RMSprop final : public RuleOf<RMSpropRule> {
                 const PreparedStep& step) const override {
     at::Tensor& velocity = slots[0];
     velocity.mul_(options_.rho).addcmul_(gradient, gradient, 1 - options_.rho);
-    at::Tensor denominator;
+    at::Tensor variance = velocity;
     if (options_.centered) {
       at::Tensor& average = slots.back();
       average.mul_(options_.rho).add_(gradient, 1 - options_.rho);
-      denominator = velocity.addcmul(average, average, -1).add_(options_.epsilon).sqrt_();
-    } else {
-      denominator = velocity.add(options_.epsilon).sqrt_();
+      variance = velocity.addcmul(average, average, -1);
     }
+    const at::Tensor denominator =
+        root_with_epsilon(variance, options_.epsilon, kIsLegacy && options_.momentum == 0);
     if (options_.momentum > 0) {
       slots[1].mul_(options_.momentum).addcdiv_(gradient, denominator, step.learning_rate);
       parameter.sub_(slots[1]);
     } else {
       parameter.addcdiv_(gradient, denominator, -step.learning_rate);
     }
+  }
+
+  static constexpr bool kIsLegacy = std::is_same_v<Rule, LegacyRMSpropRule>;
+
+  static int kernel_of(const Rule& options) {
+    if (options.momentum > 0) {
+      return options.centered ? kRmspropCenteredMomentum : kRmspropMomentum;
+    }
+    if (kIsLegacy) return options.centered ? kLegacyRmspropCentered : kLegacyRmsprop;
+    return options.centered ? kRmspropCentered : kRmsprop;
   }
 };
 
@@ -332,18 +354,29 @@ std::unique_ptr<UpdateRule> AdamRule::make() const {
   return std::make_unique<Adam>(*this);
 }
 
-std::unique_ptr<UpdateRule> AdagradRule::make() const {
-  check_not_negative("adagrad", "initial_accumulator_value", initial_accumulator_value);
-  check_not_negative("adagrad", "epsilon", epsilon);
-  return std::make_unique<Adagrad>(*this);
+namespace {
+
+template <typename Rule>
+std::unique_ptr<UpdateRule> make_adagrad(const Rule& options) {
+  check_not_negative("adagrad", "initial_accumulator_value", options.initial_accumulator_value);
+  check_not_negative("adagrad", "epsilon", options.epsilon);
+  return std::make_unique<Adagrad<Rule>>(options);
 }
 
-std::unique_ptr<UpdateRule> RMSpropRule::make() const {
-  check_fraction("rmsprop", "rho", rho);
-  check_fraction("rmsprop", "momentum", momentum);
-  check_not_negative("rmsprop", "epsilon", epsilon);
-  return std::make_unique<RMSprop>(*this);
+template <typename Rule>
+std::unique_ptr<UpdateRule> make_rmsprop(const Rule& options) {
+  check_fraction("rmsprop", "rho", options.rho);
+  check_fraction("rmsprop", "momentum", options.momentum);
+  check_not_negative("rmsprop", "epsilon", options.epsilon);
+  return std::make_unique<RMSprop<Rule>>(options);
 }
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> AdagradRule::make() const { return make_adagrad(*this); }
+std::unique_ptr<UpdateRule> LegacyAdagradRule::make() const { return make_adagrad(*this); }
+std::unique_ptr<UpdateRule> RMSpropRule::make() const { return make_rmsprop(*this); }
+std::unique_ptr<UpdateRule> LegacyRMSpropRule::make() const { return make_rmsprop(*this); }
 
 std::unique_ptr<UpdateRule> AdadeltaRule::make() const {
   check_fraction("adadelta", "rho", rho);

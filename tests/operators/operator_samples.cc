@@ -248,6 +248,8 @@ const std::vector<RuleCase>& rule_cases() {
       {tensor::AdamRule{}, 2},
       {tensor::AdamRule{.amsgrad = true}, 3},
       {tensor::RMSpropRule{.momentum = 0.5, .centered = true}, 3},
+      {tensor::LegacyAdagradRule{}, 1},
+      {tensor::LegacyRMSpropRule{.centered = true}, 2},
       {tensor::MovingAverageRule{}, 0},
       {tensor::LambRule{}, 2},
       {tensor::LARSRule{}, 1},
@@ -304,11 +306,13 @@ OperatorSamples update_rows() {
   for (const RuleCase& each : rule_cases()) {
     const auto rule = tensor::make_rule(each.options);
     const bool whole = rule->whole_variables();
-    samples.calls.push_back({tensor::rule_to_json(each.options).dump(), 0.1, constants_of(*rule),
-                             0.0, some({9, 5}),
-                             std::vector<int64_t>{whole ? 0 : 7, whole ? 45 : 41},
-                             torch::tensor({0, 2, 3, 8}, at::kLong), some({4, 5}), 0.5, 0.0,
-                             list_of(positive(each.slots, {9, 5})), list_of({}), false});
+    for (const bool touched_rows_only : {false, true}) {
+      samples.calls.push_back(
+          {tensor::rule_to_json(each.options).dump(), 0.1, constants_of(*rule), 0.0, some({9, 5}),
+           std::vector<int64_t>{whole ? 0 : 7, whole ? 45 : 41},
+           torch::tensor({0, 2, 3, 8}, at::kLong), some({4, 5}), 0.5, 0.0,
+           list_of(positive(each.slots, {9, 5})), list_of({}), false, touched_rows_only});
+    }
   }
   return samples;
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "strata/data/dataset.h"
+#include "strata/optim/legacy_optimizers.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
@@ -256,6 +257,16 @@ inline std::vector<OptimizerCase> more_optimizer_cases() {
                                          .gradient_accumulation_steps = 2}),
       optimizer_case<Lamb>("lamb accumulation",
                            LambOptions{.learning_rate = 0.01, .gradient_accumulation_steps = 4}),
+      optimizer_case<legacy::SGD>("legacy sgd momentum",
+                                  SGDOptions{.learning_rate = 0.1, .momentum = 0.9}),
+      optimizer_case<legacy::Adagrad>("legacy adagrad",
+                                      legacy::AdagradOptions{.learning_rate = 0.1}),
+      optimizer_case<legacy::RMSprop>(
+          "legacy rmsprop momentum global_clipnorm",
+          legacy::RMSpropOptions{.learning_rate = 0.005, .momentum = 0.9, .global_clipnorm = 0.1}),
+      optimizer_case<legacy::Ftrl>("legacy ftrl", FtrlOptions{.learning_rate = 0.1}),
+      optimizer_case<AdamW>("adamw of touched rows",
+                            AdamWOptions{.learning_rate = 0.01, .touched_rows_only = true}),
       {"loss scale of adam",
        [](std::vector<Variable> variables) {
          auto optimizer = std::make_unique<LossScaleOptimizer>(

@@ -25,7 +25,9 @@ TEST(RuleJsonTest, ARuleComesBackWithItsOptions) {
 TEST(RuleJsonTest, EveryRuleComesBackAsItself) {
   const RuleOptions all[] = {SGDRule{.momentum = 0.5, .nesterov = true},
                              AdagradRule{.epsilon = 0.5},
+                             LegacyAdagradRule{.epsilon = 0.5},
                              RMSpropRule{.rho = 0.5, .centered = true},
+                             LegacyRMSpropRule{.rho = 0.5, .centered = true},
                              AdadeltaRule{.rho = 0.5},
                              FtrlRule{.beta = 0.5},
                              AdamaxRule{.beta_2 = 0.5},
@@ -60,10 +62,12 @@ TEST(RuleJsonTest, TheTextOfEachRuleIsTheProtocols) {
 {"rule":"muon","adam_beta_1":0.9,"adam_beta_2":0.999,"epsilon":1e-07,"adam_lr_ratio":1.0,"muon_a":3.4445,"muon_b":-4.775,"muon_c":2.0315,"momentum":0.95,"ns_steps":5,"nesterov":true,"rms_rate":0.2}
 {"rule":"schedule_free_adamw","beta_1":0.9,"beta_2":0.999,"epsilon":1e-08,"warmup_steps":0}
 {"rule":"adagrad","initial_accumulator_value":0.1,"epsilon":1e-07}
+{"rule":"legacy_adagrad","initial_accumulator_value":0.1,"epsilon":1e-07}
 {"rule":"adadelta","rho":0.95,"epsilon":1e-07}
 {"rule":"adafactor","beta_2_decay":-0.8,"epsilon_1":1e-30,"epsilon_2":0.001,"clip_threshold":1.0}
 {"rule":"ftrl","learning_rate_power":-0.5,"initial_accumulator_value":0.1,"l1_regularization_strength":0.0,"l2_regularization_strength":0.0,"l2_shrinkage_regularization_strength":0.0,"beta":0.0}
 {"rule":"rmsprop","rho":0.9,"momentum":0.0,"epsilon":1e-07,"centered":false}
+{"rule":"legacy_rmsprop","rho":0.9,"momentum":0.0,"epsilon":1e-07,"centered":false}
 {"rule":"moving_average"}
 )");
 }

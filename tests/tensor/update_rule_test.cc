@@ -30,6 +30,10 @@ std::vector<NamedRule> every_rule() {
   rules.push_back({"adam", AdamRule{}.make()});
   rules.push_back({"amsgrad", AdamRule{.beta_2 = 0.5, .amsgrad = true}.make()});
   rules.push_back({"adagrad", AdagradRule{}.make()});
+  rules.push_back({"legacy adagrad", LegacyAdagradRule{}.make()});
+  rules.push_back({"legacy rmsprop", LegacyRMSpropRule{}.make()});
+  rules.push_back(
+      {"legacy rmsprop centered", LegacyRMSpropRule{.epsilon = 1e-3, .centered = true}.make()});
   rules.push_back({"rmsprop", RMSpropRule{}.make()});
   rules.push_back({"rmsprop momentum", RMSpropRule{.momentum = 0.9}.make()});
   rules.push_back({"rmsprop centered", RMSpropRule{.epsilon = 1e-3, .centered = true}.make()});

@@ -29,6 +29,13 @@ class ShippedUpdate;
 /// Keras, a call with few examples counts as much as one with many. To count each example the same,
 /// leave this off, accumulate with plain `backward()`, and give the last call the weight of all.
 ///
+/// touched_rows_only is about gradients of rows (embeddings with sparse gradients, categorical
+/// columns): a step costs what the rows in its batch cost, and not what the table does. Keras 3
+/// updates all rows; TensorFlow's older optimizers but Adam touch those with a gradient
+/// (optimizers::legacy), and tfa.LazyAdam and torch.optim.SparseAdam are Adam with it. Not together
+/// with gradient_accumulation_steps, whose sums are dense, nor of a rule of whole variables. Tables of
+/// rows on parameter servers are always updated so. On TPUs gradients are dense, and all rows updated.
+///
 /// They are a macro's list, like the options of each rule (strata/tensor/rule_options.h).
 #define STRATA_OPTIMIZER_OPTIONS(OPTION)                                  \
   /* The largest norm of each variable's gradient. */                     \
@@ -46,7 +53,9 @@ class ShippedUpdate;
   /* Against underflow: scales the loss; gradients are divided by it. */  \
   OPTION(double, loss_scale_factor, 0)                                    \
   /* 2 or more: updates the weights in each n-th call. */                 \
-  OPTION(int64_t, gradient_accumulation_steps, 0)
+  OPTION(int64_t, gradient_accumulation_steps, 0)                         \
+  /* Rows of an embedding without a gradient, and their slots, stay. */   \
+  OPTION(bool, touched_rows_only, false)
 
 struct OptimizerOptions {
   schedules::Schedule learning_rate = 1e-3;

@@ -163,6 +163,11 @@ struct STRATA_API AdagradRule {
   STRATA_RULE(STRATA_ADAGRAD_OPTIONS)
 };
 
+/// epsilon outside the root, as TensorFlow's older optimizers have it.
+struct STRATA_API LegacyAdagradRule {
+  STRATA_RULE(STRATA_ADAGRAD_OPTIONS)
+};
+
 struct STRATA_API AdadeltaRule {
   STRATA_RULE(STRATA_ADADELTA_OPTIONS)
 };
@@ -179,6 +184,11 @@ struct STRATA_API RMSpropRule {
   STRATA_RULE(STRATA_RMSPROP_OPTIONS)
 };
 
+/// epsilon outside the root, but with momentum.
+struct STRATA_API LegacyRMSpropRule {
+  STRATA_RULE(STRATA_RMSPROP_OPTIONS)
+};
+
 /// The rule (1 - rate) * parameter + rate * gradient, where rate is the step's learning rate. No
 /// optimizer uses it.
 struct STRATA_API MovingAverageRule {
@@ -188,8 +198,8 @@ struct STRATA_API MovingAverageRule {
 /// The options that a rule is made from.
 using RuleOptions =
     std::variant<SGDRule, AdamRule, AdamaxRule, NadamRule, LambRule, LARSRule, LionRule, MuonRule,
-                 ScheduleFreeAdamWRule, AdagradRule, AdadeltaRule, AdafactorRule, FtrlRule,
-                 RMSpropRule, MovingAverageRule>;
+                 ScheduleFreeAdamWRule, AdagradRule, LegacyAdagradRule, AdadeltaRule, AdafactorRule,
+                 FtrlRule, RMSpropRule, LegacyRMSpropRule, MovingAverageRule>;
 
 /// The shape of a slot. kOfRows and kOfColumns are those of means over the last dimension and over
 /// the one before it; a variable without two dimensions has one number there.

@@ -12,7 +12,7 @@
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/keras/layers/regularization.h"
-#include "strata/optim/optimizers.h"
+#include "strata/optim/legacy_optimizers.h"
 
 namespace strata::estimator::detail {
 namespace {
@@ -106,23 +106,26 @@ std::function<void()> train_one(ModelContext& context, const PartOptimizer& opti
 }
 
 optimizers::AnyOptimizer named(const std::string& name, double rate) {
-  if (name == "Adagrad") return optimizers::Adagrad({.learning_rate = rate});
+  namespace legacy = optimizers::legacy;
+  if (name == "Adagrad") return legacy::Adagrad({.learning_rate = rate});
   if (name == "Adam") return optimizers::Adam({.learning_rate = rate});
-  if (name == "Ftrl") return optimizers::Ftrl({.learning_rate = rate});
-  // tf.estimator's adds 1e-7 to the root; Keras 3's rule adds epsilon below it.
-  if (name == "RMSProp") return optimizers::RMSprop({.learning_rate = rate, .epsilon = 1e-14});
+  if (name == "Ftrl") return legacy::Ftrl({.learning_rate = rate});
+  if (name == "RMSProp") return legacy::RMSprop({.learning_rate = rate});
   STRATA_CHECK(name == "SGD", kInvalidArgument,
                "[estimator] optimizer: Unsupported optimizer name: ", name,
                ". Supported names are: Adagrad, Adam, Ftrl, RMSProp, SGD");
-  return optimizers::SGD({.learning_rate = rate});
+  return legacy::SGD({.learning_rate = rate});
 }
 
-/// "Adam", for the names of slots.
+/// "Adam", for the names of slots; a legacy optimizer has the name of today's.
 std::string class_name_of(const optimizers::Optimizer& optimizer) {
+  constexpr std::string_view kLegacy = "legacy_";
+  std::string_view name = optimizer.name();
+  if (name.starts_with(kLegacy)) name.remove_prefix(kLegacy.size());
   for (const tensor::RuleRow& row : tensor::rule_rows()) {
-    if (row.name == optimizer.name()) return std::string(row.class_names.front());
+    if (row.name == name) return std::string(row.class_names.front());
   }
-  return std::string(optimizer.name());
+  return std::string(name);
 }
 
 }  // namespace

@@ -87,8 +87,8 @@ void apply(const tensor::LARSRule& rule, Update& u) {
   const Array divisor = gradients + weights * u.weight_decay + rule.epsilon;
   const Array ratio = select(both(compare("GT", weights, none), compare("GT", gradients, none)),
                              weights * rule.eeta / divisor, one);
-  const Array step = (u.gradient + u.parameter * u.weight_decay) *
-                     convert(ratio, u.parameter.dtype) * u.rate;
+  const Array step =
+      (u.gradient + u.parameter * u.weight_decay) * convert(ratio, u.parameter.dtype) * u.rate;
   Array& momentum = u.slots[0];
   momentum = momentum * rule.momentum - step;
   u.parameter = u.parameter + (rule.nesterov ? momentum * rule.momentum - step : momentum);
@@ -118,6 +118,11 @@ void apply(const tensor::LionRule&, Update& u) {
 void apply(const tensor::AdagradRule& rule, Update& u) {
   u.slots[0] = u.slots[0] + square(u.gradient);
   u.parameter = u.parameter - u.gradient * u.rate / sqrt(u.slots[0] + rule.epsilon);
+}
+
+void apply(const tensor::LegacyAdagradRule& rule, Update& u) {
+  u.slots[0] = u.slots[0] + square(u.gradient);
+  u.parameter = u.parameter - u.gradient * u.rate / (sqrt(u.slots[0]) + rule.epsilon);
 }
 
 void apply(const tensor::AdadeltaRule& rule, Update& u) {
@@ -181,22 +186,31 @@ void apply(const tensor::FtrlRule&, Update& u) {
   u.parameter = (clipped - linear) / (after / u.rate + two_l2);
 }
 
-void apply(const tensor::RMSpropRule& rule, Update& u) {
+template <typename Rule>
+void apply_rmsprop(const Rule& rule, bool epsilon_outside, Update& u) {
   Array& velocity = u.slots[0];
   velocity = velocity * rule.rho + square(u.gradient) * (1 - rule.rho);
-  Array denominator = velocity + rule.epsilon;
+  Array variance = velocity;
   if (rule.centered) {
     Array& average = u.slots.back();
     average = average * rule.rho + u.gradient * (1 - rule.rho);
-    denominator = velocity - square(average) + rule.epsilon;
+    variance = velocity - square(average);
   }
-  const Array step = u.gradient * u.rate / sqrt(denominator);
+  const Array denominator =
+      epsilon_outside ? sqrt(variance) + rule.epsilon : sqrt(variance + rule.epsilon);
+  const Array step = u.gradient * u.rate / denominator;
   if (rule.momentum > 0) {
     u.slots[1] = u.slots[1] * rule.momentum + step;
     u.parameter = u.parameter - u.slots[1];
   } else {
     u.parameter = u.parameter - step;
   }
+}
+
+void apply(const tensor::RMSpropRule& rule, Update& u) { apply_rmsprop(rule, false, u); }
+
+void apply(const tensor::LegacyRMSpropRule& rule, Update& u) {
+  apply_rmsprop(rule, /*epsilon_outside=*/rule.momentum == 0, u);
 }
 
 void apply(const tensor::MovingAverageRule&, Update& u) {
@@ -333,8 +347,7 @@ class UpdateStep {
       now.parameter = now.parameter - now.parameter * decay * now.rate;
     }
     for (size_t s = 0; s < rule_slots_; ++s) now.slots.push_back(read(slot(i, s)));
-    std::visit([&](const auto& rule) { apply(rule, now); },
-               left_out ? rule_of_left_out_ : rule_);
+    std::visit([&](const auto& rule) { apply(rule, now); }, left_out ? rule_of_left_out_ : rule_);
     write(id, if_updates(now.parameter, read(id)));
     for (size_t s = 0; s < rule_slots_; ++s) {
       write(slot(i, s), if_updates(now.slots[s], read(slot(i, s))));

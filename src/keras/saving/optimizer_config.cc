@@ -54,6 +54,10 @@ void visit(Config& config, Options& options) {
   or_null(config, "ema_overwrite_frequency", options.ema_overwrite_frequency);
   or_null(config, "loss_scale_factor", options.loss_scale_factor);
   or_null(config, "gradient_accumulation_steps", options.gradient_accumulation_steps);
+  // Keras has no such option, and refuses a file that asks for it.
+  if (options.touched_rows_only || std::is_same_v<Config, keras::ConfigReader>) {
+    config("touched_rows_only", options.touched_rows_only);
+  }
   Options::Rule::visit_options(
       [&](const char* key, auto& value) {
         if (std::string_view(key) == "rms_rate") {

@@ -6,6 +6,8 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "optim/step/update_operator.h"
+
 namespace strata::optimizers {
 namespace {
 
@@ -44,6 +46,21 @@ at::Tensor unscaled_gradient_of(const EntryGradient& gradient, const at::Tensor&
 
 at::Tensor gradient_of(const EntryGradient& gradient, const at::Tensor& parameter, int replica) {
   return times_factor(unscaled_gradient_of(gradient, parameter, replica), gradient.factor);
+}
+
+void update_variable(const tensor::UpdateRule& rule, const Step& step, size_t entry, int replica,
+                     at::Tensor& parameter, std::vector<at::Tensor>& slots,
+                     const tensor::UpdateModifiers& modifiers) {
+  const EntryGradient& gradient = step.gradients[entry];
+  if (!step.touched_rows_only || !gradient.rows || rule.whole_variables()) {
+    rule.apply(parameter, gradient_of(gradient, parameter, replica), slots, modifiers,
+               step.prepared);
+    return;
+  }
+  const at::Device device = parameter.device();
+  const RowGradient rows = {gradient.rows->rows.to(device),
+                            times_factor(gradient.rows->values.to(device), gradient.factor)};
+  update_touched_rows(rule, parameter, rows, slots, modifiers, step.prepared);
 }
 
 std::vector<double> squared_norms_of(const Step& step, const std::vector<at::Tensor>& parameters) {

@@ -244,8 +244,7 @@ void DeviceUpdate::update_always(const Step& step, int replica) {
       if (!step.gradients[e].used) continue;
       at::Tensor parameter = this->parameter(e, replica);
       std::vector<at::Tensor> slots = of_rule(copy.slots_of[e]);
-      rule_.apply(parameter, gradient_of(step.gradients[e], parameter, replica), slots,
-                  modifiers(e), step.prepared);
+      update_variable(rule_, step, e, replica, parameter, slots, modifiers(e));
     }
   }
   if (step.clear_accumulators) copy.slots.back().flat().zero_();

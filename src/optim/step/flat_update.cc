@@ -194,7 +194,8 @@ UpdateSettings FlatUpdate::settings_of(const Step& step) const {
   return {.rule = rule_text_,
           .step = step.prepared,
           .clip_value = step.clip_value,
-          .past_caches = storage_.past_caches()};
+          .past_caches = storage_.past_caches(),
+          .touched_rows_only = step.touched_rows_only};
 }
 
 void FlatUpdate::add_part(UpdateLists& lists, const Part& part, double weight_decay) const {

@@ -268,6 +268,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local
         options_.use_ema && frequency > 0 && (updates() + 1) % frequency == 0;
     step.prepared = rule_->prepare(step.scalars);
     step.clip_value = options_.clipvalue;
+    step.touched_rows_only = options_.touched_rows_only;
     step.weight_decay = part.weight_decay;
     step.weight = weight;
     step.gradients.resize(part.variables.size());

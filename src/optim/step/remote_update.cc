@@ -84,6 +84,8 @@ void RemoteUpdate::add_gradients(const Step& step, bool scaled) {
     if (!gradient.used || gradient.rows) {
       sum.zero_();
       if (!gradient.rows) continue;
+      check_all_rows(step, entries_[i],
+                     "in a flat table of parameter servers; keep it as a table of rows");
       sum.index_copy_(0, gradient.rows->rows, gradient.rows->values);
       if (scaled) scale_gradient(step, i);
       continue;

@@ -434,8 +434,7 @@ void ShardedUpdate::update_always(const Step& step, int replica) {
     if (!is_whole(e) || !step.gradients[e].used) continue;
     at::Tensor parameter = this->parameter(e, replica);
     std::vector<at::Tensor> slots = of_rule(copy.of_entry[e]);
-    rule_.apply(parameter, gradient_of(step.gradients[e], parameter, replica), slots,
-                modifiers(step, e), step.prepared);
+    update_variable(rule_, step, e, replica, parameter, slots, modifiers(step, e));
   }
   if (!step.clear_accumulators) return;
   copy.slots.back().zero_();

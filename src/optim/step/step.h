@@ -50,6 +50,7 @@ struct Step {
   tensor::StepScalars scalars;
   tensor::PreparedStep prepared;
   double clip_value = 0;
+  bool touched_rows_only = false;
   double weight_decay = 0;
   double weight = 0;  ///< Of all replicas' examples; gradients are divided by it.
   std::vector<EntryGradient> gradients;  ///< By entry.
@@ -59,6 +60,15 @@ struct Step {
   double average_rate = 0;  ///< How much of the new weights enters their average.
   bool overwrite_by_average = false;
 };
+
+/// For an update that adds zeros where a row has no gradient.
+/// @throws Error kUnimplemented: the optimizer leaves such rows alone. @param place  Where the
+///   variable is, and what to do.
+inline void check_all_rows(const Step& step, const Entry& entry, const char* place) {
+  STRATA_CHECK(!step.touched_rows_only, kUnimplemented, "[optim] touched_rows_only: '",
+               entry.variable.name(), "' has gradients of rows, and is ", place,
+               ", or use an optimizer without touched_rows_only");
+}
 
 /// Slots that stand behind the rule's, in this order.
 struct ExtraSlots {

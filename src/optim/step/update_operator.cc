@@ -2,10 +2,13 @@
 // variables, block by block in the first-level cache.
 #include "optim/step/update_operator.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
@@ -67,6 +70,7 @@ struct VariableUpdate {
   double weight_decay;
   double clip_value;
   bool past_caches;
+  bool touched_rows_only = false;
 
   void check() const {
     const int64_t size = parameter.numel();
@@ -347,7 +351,9 @@ void update_rows_on_cpu(const VariableUpdate& update, const at::Tensor& rows,
     });
     return apply_whole<T>(update, sum);
   }
-  const bool skip_untouched = update.rule.zero_gradient_is_identity() && !(update.weight_decay > 0);
+  const bool skip_untouched =
+      update.touched_rows_only ||
+      (update.rule.zero_gradient_is_identity() && !(update.weight_decay > 0));
   for_each_row<T>(update, rows, values, skip_untouched,
                   [&](const T* from, int64_t at, int64_t size) { apply(update, from, at, size); });
 }
@@ -357,7 +363,8 @@ template <typename Call>
 void with_rows(std::string_view rule_text, double learning_rate, Doubles constants,
                double clip_value, const at::Tensor& parameter, at::IntArrayRef range,
                const at::Tensor& rows, const at::Tensor& values, double scale, double weight_decay,
-               at::TensorList slots, at::TensorList copies, bool past_caches, const Call& call) {
+               at::TensorList slots, at::TensorList copies, bool past_caches,
+               bool touched_rows_only, const Call& call) {
   STRATA_CHECK(parameter.dim() > 0 && range.size() == 2 && rows.scalar_type() == at::kLong &&
                    values.scalar_type() == parameter.scalar_type() && rows.is_contiguous() &&
                    values.is_contiguous() &&
@@ -379,7 +386,8 @@ void with_rows(std::string_view rule_text, double learning_rate, Doubles constan
                               .scale = scale,
                               .weight_decay = weight_decay,
                               .clip_value = clip_value,
-                              .past_caches = past_caches};
+                              .past_caches = past_caches,
+                              .touched_rows_only = touched_rows_only};
   update.check();
   if (update.begin < update.end) call(update);
 }
@@ -388,9 +396,10 @@ void update_rows_cpu(std::string_view rule, double learning_rate, Doubles consta
                      double clip_value, const at::Tensor& parameter, at::IntArrayRef range,
                      const at::Tensor& rows, const at::Tensor& values, double scale,
                      double weight_decay, at::TensorList slots, at::TensorList copies,
-                     bool past_caches) {
+                     bool past_caches, bool touched_rows_only) {
   with_rows(rule, learning_rate, constants, clip_value, parameter, range, rows, values, scale,
-            weight_decay, slots, copies, past_caches, [&](const VariableUpdate& update) {
+            weight_decay, slots, copies, past_caches, touched_rows_only,
+            [&](const VariableUpdate& update) {
               if (parameter.scalar_type() == at::kFloat) {
                 update_rows_on_cpu<float>(update, rows, values);
               } else {
@@ -399,13 +408,46 @@ void update_rows_cpu(std::string_view rule, double learning_rate, Doubles consta
             });
 }
 
+/// Of the touched rows the elements within the update's range.
+void touch_rows_by_libtorch(const VariableUpdate& update, const RowGradient& gradient) {
+  if (update.parameter.is_meta()) return;  // libtorch has no at::where there
+  const int64_t width = update.parameter.numel() / update.parameter.size(0);
+  const at::Tensor columns = at::arange(width, gradient.rows.options());
+  const at::Tensor places = (gradient.rows.unsqueeze(1) * width + columns).flatten();
+  const bool whole = update.begin == 0 && update.end == update.parameter.numel();
+  const at::Tensor inside =
+      whole ? at::Tensor() : places.ge(update.begin).bitwise_and_(places.lt(update.end));
+  const auto read = [&](const at::Tensor& from) {
+    return in_memory_order(from).index_select(0, places);
+  };
+  const auto write = [&](const at::Tensor& to, const at::Tensor& values) {
+    const at::Tensor cast = values.to(to.scalar_type());
+    in_memory_order(to).index_copy_(0, places, whole ? cast : at::where(inside, cast, read(to)));
+  };
+  at::Tensor parameter = read(update.parameter);
+  std::vector<at::Tensor> slots;
+  for (const at::Tensor& slot : update.slots) slots.push_back(read(slot));
+  update.rule.apply(parameter, gradient.values.flatten(), slots,
+                    {.gradient_scale = update.scale,
+                     .clip_value = update.clip_value,
+                     .weight_decay = update.weight_decay},
+                    update.step);
+  write(update.parameter, parameter);
+  for (size_t i = 0; i < slots.size(); ++i) write(update.slots[i], slots[i]);
+  for (const at::Tensor& copy : update.copies) write(copy, parameter);
+}
+
 void update_rows_by_libtorch(std::string_view rule, double learning_rate, Doubles constants,
                              double clip_value, const at::Tensor& parameter, at::IntArrayRef range,
                              const at::Tensor& rows, const at::Tensor& values, double scale,
                              double weight_decay, at::TensorList slots, at::TensorList copies,
-                             bool past_caches) {
+                             bool past_caches, bool touched_rows_only) {
   with_rows(rule, learning_rate, constants, clip_value, parameter, range, rows, values, scale,
-            weight_decay, slots, copies, past_caches, [&](const VariableUpdate& update) {
+            weight_decay, slots, copies, past_caches, touched_rows_only,
+            [&](const VariableUpdate& update) {
+              if (touched_rows_only && !update.rule.whole_variables()) {
+                return touch_rows_by_libtorch(update, {rows, values});
+              }
               at::Tensor gradient = at::zeros_like(parameter);
               std::vector<int64_t> sizes = parameter.sizes().vec();
               sizes[0] = rows.numel();
@@ -423,7 +465,8 @@ TORCH_LIBRARY_FRAGMENT(strata, library) {
   library.def(
       "update_rows_(str rule, float learning_rate, float[] constants, float clip_value, "
       "Tensor(a!) parameter, int[] range, Tensor rows, Tensor values, float scale, "
-      "float weight_decay, Tensor(b!)[] slots, Tensor(c!)[] copies, bool past_caches) -> ()");
+      "float weight_decay, Tensor(b!)[] slots, Tensor(c!)[] copies, bool past_caches, "
+      "bool touched_rows_only=False) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(strata, CPU, library) {
@@ -483,7 +526,7 @@ void update_rows_(const UpdateSettings& settings, const UpdateLists& lists,
   update.call(settings.rule, settings.step.learning_rate, settings.step.constants,
               settings.clip_value, lists.parameters[0], lists.ranges, gradient.rows,
               gradient.values, lists.scales[0], lists.weight_decays[0], lists.slots, lists.copies,
-              settings.past_caches);
+              settings.past_caches, settings.touched_rows_only);
 }
 
 std::string text_of(const tensor::UpdateRule& rule) {
@@ -500,6 +543,25 @@ UpdateSettings addition() {
 }
 
 }  // namespace
+
+void update_touched_rows(const tensor::UpdateRule& rule, const at::Tensor& parameter,
+                         const RowGradient& gradient, const std::vector<at::Tensor>& slots,
+                         const tensor::UpdateModifiers& modifiers,
+                         const tensor::PreparedStep& step) {
+  touch_rows_by_libtorch({.rule = rule,
+                          .step = step,
+                          .parameter = parameter,
+                          .begin = 0,
+                          .end = parameter.numel(),
+                          .gradients = {},
+                          .slots = slots,
+                          .copies = {},
+                          .scale = modifiers.gradient_scale,
+                          .weight_decay = modifiers.weight_decay,
+                          .clip_value = modifiers.clip_value,
+                          .past_caches = false},
+                         gradient);
+}
 
 void add_scaled_(const UpdateLists& lists) { update_(addition(), lists); }
 void add_scaled_rows_(const UpdateLists& lists, const RowGradient& gradient) {

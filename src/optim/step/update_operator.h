@@ -17,6 +17,7 @@ struct UpdateSettings {
   const tensor::PreparedStep& step;
   double clip_value = 0;
   bool past_caches = false;  ///< Copies are large, and not read soon.
+  bool touched_rows_only = false;
 };
 
 /// Elements of some variables, with what they are updated by. A variable and what belongs to it lie
@@ -46,6 +47,12 @@ void update_(const UpdateSettings& settings, const UpdateLists& lists);
 /// one variable, and no gradients.
 void update_rows_(const UpdateSettings& settings, const UpdateLists& lists,
                   const RowGradient& gradient);
+
+/// Updates the rows of a whole variable that have a gradient, and no others, by libtorch's operators.
+void update_touched_rows(const tensor::UpdateRule& rule, const at::Tensor& parameter,
+                         const RowGradient& gradient, const std::vector<at::Tensor>& slots,
+                         const tensor::UpdateModifiers& modifiers,
+                         const tensor::PreparedStep& step);
 
 /// Adds the scaled gradients to the parameters.
 void add_scaled_(const UpdateLists& lists);
