@@ -466,10 +466,10 @@ class Results:
             at = list(self.sections).index(alike[-1]) + 1 if alike else len(self.sections)
             items = list(self.sections.items())
             self.sections = dict([*items[:at], (heading, ""), *items[at:]])
-        self.sections[heading] = f"\n{text.strip()}\n\n"
+        self.sections[heading] = text
 
     def write(self):
-        text = self.start + "".join(f"## {heading}\n{body}" for heading, body in self.sections.items())
+        text = self.start + "".join(f"## {heading}\n\n{body.strip()}\n\n" for heading, body in self.sections.items())
         with open(self.path, "w", encoding="utf-8") as file:
             file.write(text.rstrip("\n") + "\n")
 
