@@ -88,9 +88,7 @@ void train(const examples::Arguments& arguments, const std::string& folder) {
 
 int main(int argc, char** argv) {
   return strata::run_main([&] {
-    const bool named = argc > 1 && argv[1][0] != '-';
-    const std::string folder = named ? argv[1] : "estimator_run";
-    if (named) --argc, ++argv;
+    const std::string folder = examples::parse_folder(argc, argv, "estimator_run");
     train(examples::parse(argc, argv, {.epochs = 1, .batch = 64, .devices = {}}), folder);
   });
 }

@@ -49,4 +49,12 @@ inline Arguments parse(int argc, char** argv, Arguments arguments) {
   return arguments;
 }
 
+/// A first argument that is no option, which is taken away: where a program keeps what it makes.
+inline std::string parse_folder(int& argc, char**& argv, std::string otherwise) {
+  if (argc < 2 || argv[1][0] == '-') return otherwise;
+  std::string folder = argv[1];
+  --argc, ++argv;
+  return folder;
+}
+
 }  // namespace examples

@@ -36,14 +36,14 @@ def case(name, layer, x, training=True, batch=True):
         "layer": config,
         "inputs": [numbers(x)],
         "call": None,
-        "training": training,
+        "training": bool(training),
         "weights": [],
         "weight_names": [],
     }
     y = layer(keras.Input(batch_shape=(None,) + x.shape[1:], dtype=x.dtype.name))
     record["output_shapes"] = [list(y.shape)]
     # Discretization says int32, and gives what NumPy counts in.
-    value = np.asarray(layer(x, training=training) if training else layer(x))
+    value = np.asarray(layer(x) if training is None else layer(x, training=training))
     record["outputs"] = [numbers(value.astype(y.dtype) if value.dtype.kind == "i" else value)]
     if not batch:
         record["no_empty_batch"] = True
@@ -84,23 +84,51 @@ write("color_augmentation", [
     case("inverts", L.Solarization(), pixels),
     case("unit", L.Solarization(0.0, 0.0, value_range=(0, 1)), unit),
     case("stretches", L.AutoContrast(), pixels),
-    case("at_inference", L.AutoContrast(value_range=(0, 1)), unit, training=False),
+    case("at_inference", L.AutoContrast(value_range=(0, 1)), unit, training=None),
     case("flat", L.AutoContrast(), np.full((1, 2, 2, 3), 7.0, "float32")),
     case("everything", L.RandomErasing((1.0, 1.0), scale=(1.0, 1.0), fill_value=9.0), pixels),
     case("never", L.RandomErasing((0.0, 0.0), fill_value=9.0), pixels),
 ])
 
+tall = rng.uniform(0, 255, (2, 9, 7, 3)).round(1).astype("float32")
+small_tall = np.ascontiguousarray((tall / 255).round(4).transpose(0, 3, 1, 2))
+CLAHE = L.ContrastLimitedAdaptiveHistogramEqualization
+write("histogram_equalization", [
+    case("pixels", L.Equalization(), tall),
+    case("few_bins", L.Equalization(bins=8), tall),
+    case("unit", L.Equalization(value_range=(0, 1), **first), small_tall),
+    case("flat", L.Equalization(), np.full((1, 2, 2, 3), 7.0, "float32")),
+    case("at_inference", L.Equalization(), tall, training=False),
+    case("eight", CLAHE(), tall),
+    case("two", CLAHE(tile_grid_size=(2, 3), clip_limit=2.0), tall),
+    case("unlimited", CLAHE(tile_grid_size=(3, 2), clip_limit=0.0), tall),
+    case("unit", CLAHE(value_range=(0, 1), tile_grid_size=(2, 2), **first), small_tall),
+    case("at_inference", CLAHE(tile_grid_size=(2, 2)), tall, training=False),
+])
+
+write("augmentation_policies", [
+    case("nothing", L.RandomColorJitter(), pixels),
+    case("colors", L.RandomColorJitter(value_range=(0, 1), saturation_factor=(0.7, 0.7)), unit),
+    case("bright", L.RandomColorJitter(brightness_factor=(0.2, 0.2)), pixels),
+    case("both", L.RandomColorJitter(value_range=(0, 1), brightness_factor=(-0.1, -0.1), contrast_factor=(0.0, 0.0),
+                                     saturation_factor=(0.3, 0.3)), unit),
+    case("no_ops", L.RandAugment(num_ops=0), pixels),
+    case("at_inference", L.RandAugment(factor=0.7, value_range=(0, 1)), unit, training=False),
+    case("no_depth", L.AugMix(chain_depth=0), pixels),
+    case("at_inference", L.AugMix(all_ops=False, alpha=0.5, num_chains=2), pixels, training=False),
+])
+
 tokens = np.array([[1, 2, 2], [0, 3, 1]], "int32")
 ranges = np.array([[-1.5, 0.0, 0.4], [1.0, 3.5, 2.0]], "float32")
 write("categories", [
-    case("multi_hot", L.CategoryEncoding(4), tokens, training=False),
-    case("one_hot", L.CategoryEncoding(4, output_mode="one_hot"), tokens, training=False),
-    case("one_hot_column", L.CategoryEncoding(4, output_mode="one_hot"), tokens[:, :1], training=False),
-    case("count", L.CategoryEncoding(4, output_mode="count"), tokens, training=False),
-    case("int", L.Discretization([0.0, 1.0, 2.0]), ranges, training=False),
-    case("one_hot", L.Discretization([0.0, 1.0, 2.0], output_mode="one_hot"), ranges, training=False),
-    case("multi_hot", L.Discretization([0.0, 1.0, 2.0], output_mode="multi_hot"), ranges, training=False),
-    case("count", L.Discretization([0.0, 1.0, 2.0], output_mode="count"), ranges, training=False),
+    case("multi_hot", L.CategoryEncoding(4), tokens, training=None),
+    case("one_hot", L.CategoryEncoding(4, output_mode="one_hot"), tokens, training=None),
+    case("one_hot_column", L.CategoryEncoding(4, output_mode="one_hot"), tokens[:, :1], training=None),
+    case("count", L.CategoryEncoding(4, output_mode="count"), tokens, training=None),
+    case("int", L.Discretization([0.0, 1.0, 2.0]), ranges, training=None),
+    case("one_hot", L.Discretization([0.0, 1.0, 2.0], output_mode="one_hot"), ranges, training=None),
+    case("multi_hot", L.Discretization([0.0, 1.0, 2.0], output_mode="multi_hot"), ranges, training=None),
+    case("count", L.Discretization([0.0, 1.0, 2.0], output_mode="count"), ranges, training=None),
 ])
 
 # What `adapt` makes of numbers (without TensorFlow it is called in two steps).

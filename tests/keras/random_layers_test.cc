@@ -18,12 +18,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <set>
 
+#include "strata/graph/function.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
+#include "strata/keras/layers/augmentation_policies.h"
 #include "strata/keras/layers/batch_mixing.h"
 #include "strata/keras/layers/color_augmentation.h"
+#include "strata/keras/layers/histogram_equalization.h"
 #include "strata/keras/layers/image_augmentation.h"
 #include "strata/keras/layers/image_preprocessing.h"
 #include "strata/keras/layers/regularization.h"
@@ -81,10 +85,20 @@ std::vector<Case> all_layers() {
       {"shear", RandomShear(0.4, {0.1, 0.3}), image},
       {"perspective", RandomPerspective({0.9, 1.0}), image},
       {"elastic", RandomElasticTransform({0.9, 1.0}, {.value_range = {-9, 9}}), image},
-      {"blur", RandomGaussianBlur({0.9, 1.0}, {.value_range = {-9, 9}}), image},
+      {"blur", RandomGaussianBlur({0.9, 1.0}, {.sigma = {0.5, 1.0}, .value_range = {-9, 9}}),
+       image},
       {"mix up", MixUp({.alpha = 0.8}), {64, 8, 9, 3}},
       {"cut mix", CutMix(), {64, 8, 9, 3}},
       {"erasing", RandomErasing({0.9, 1.0}, {.value_range = {-9, 9}}), image},
+      {"jitter",
+       RandomColorJitter({.value_range = {-9, 9},
+                          .brightness_factor = 0.5,
+                          .contrast_factor = 0.5,
+                          .saturation_factor = 0.5,
+                          .hue_factor = 0.5}),
+       image},
+      {"rand augment", RandAugment({.value_range = {-9, 9}, .num_ops = 4}), image},
+      {"aug mix", AugMix({.value_range = {-9, 9}}), image},
   };
 }
 
@@ -267,6 +281,77 @@ TEST(RandomColorTest, EachImageIsDrawnForByItself) {
   for (const double level : {128.0, 192.0, 224.0}) {
     EXPECT_NEAR(number((bits == level).to(at::kDouble).mean()), 1.0 / 3, 0.09) << level;
   }
+}
+
+/// Of many calls, each of which is one batch.
+double share_of_calls(const keras::Layer& layer, const at::Tensor& x,
+                      const std::function<bool(const at::Tensor& y)>& is_counted) {
+  constexpr int kCalls = 400;
+  int counted = 0;
+  for (int i = 0; i < kCalls; ++i) counted += is_counted(train(layer, x)) ? 1 : 0;
+  return counted / static_cast<double>(kCalls);
+}
+
+TEST(AugmentationPoliciesTest, ChangesAreChosenEquallyOften) {
+  at::manual_seed(6);
+  // Only solarization makes other values of an image of one value, and of these it makes white.
+  const at::Tensor flat = at::zeros({2, 4, 4, 3});
+  const auto is_white = [](const at::Tensor& y) { return y.mean().item<double>() > 200; };
+  const RandAugment one({.num_ops = 1, .factor = {0, 0}});
+  EXPECT_NEAR(share_of_calls(one, flat, is_white), 1.0 / 11, 0.05);
+  const RandAugment two({.num_ops = 2, .factor = {0, 0}});  // twice is black again
+  EXPECT_NEAR(share_of_calls(two, flat, is_white), 20.0 / 121, 0.06);
+  EXPECT_TRUE(at::equal(train(RandAugment({.num_ops = 0}), flat), flat));
+}
+
+TEST(AugmentationPoliciesTest, AugMixIsAMeanOfTheImageAndItsChains) {
+  at::manual_seed(7);
+  const at::Tensor flat = at::zeros({2, 4, 4, 3});
+  // One chain of one change, which is white with a probability of 1/8 (seven changes, or none).
+  const AugMix mix({.num_chains = 1, .chain_depth = 1, .factor = {0, 0}, .all_ops = false});
+  const auto is_changed = [](const at::Tensor& y) { return y.abs().max().item<double>() > 0; };
+  EXPECT_NEAR(share_of_calls(mix, flat, is_changed), 1.0 / 8, 0.05);
+  double sum = 0, calls = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const double level = train(mix, flat).mean().item<double>() / 255;
+    EXPECT_GE(level, 0);
+    EXPECT_LE(level, 1);
+    if (level > 0) sum += level, ++calls;
+  }
+  EXPECT_NEAR(sum / calls, 0.5, 0.07);  // the weight is uniform, with alpha 1
+}
+
+TEST(AugmentationPoliciesTest, RecordedStepsChooseAnewInEachRun) {
+  at::manual_seed(8);
+  const RandAugment layer({.num_ops = 1, .factor = {0, 0}});
+  const at::Tensor flat = at::zeros({2, 4, 4, 3});
+  const auto step = strata::function([&](const at::Tensor& x) { return train(layer, x); });
+  int white = 0;
+  for (int i = 0; i < 300; ++i) white += step(flat).mean().item<double>() > 200 ? 1 : 0;
+  EXPECT_NEAR(white / 300.0, 1.0 / 11, 0.06);
+}
+
+TEST(AugmentationPoliciesTest, BadOptionsAreRefused) {
+  const auto refused = [](const char* why, const std::function<void()>& make) {
+    expect_error_containing(make, ErrorCode::kInvalidArgument, why);
+  };
+  refused("RandAugment: got num_ops=-1; expected 0 or more", [] { RandAugment({.num_ops = -1}); });
+  refused("RandAugment: The `factor` argument should be a number",
+          [] { RandAugment({.factor = 1.5}); });
+  refused("RandAugment: got interpolation='bicubic'; expected 'nearest' or 'bilinear'",
+          [] { RandAugment({.interpolation = "bicubic"}); });
+  refused("AugMix: got num_chains=0", [] { AugMix({.num_chains = 0}); });
+  refused("AugMix: got alpha=0", [] { AugMix({.alpha = 0}); });
+  refused("RandomHue: The `factor` argument", [] { RandomColorJitter({.hue_factor = 1.5}); });
+  refused("Equalization: got bins=1; expected 2 or more", [] { Equalization({.bins = 1}); });
+  refused("Equalization: The `value_range` argument should be a list of two numbers", [] {
+    Equalization({.value_range = {3, 3}});
+  });
+  using Clahe = ContrastLimitedAdaptiveHistogramEqualization;
+  refused("got clip_limit=-1; expected 0 (none) or more", [] { Clahe({.clip_limit = -1}); });
+  refused("got tile_grid_size (0, 0); expected 1 or more of each",
+          [] { Clahe({.tile_grid_size = 0}); });
+  refused("Expected image tensor to have rank 3", [] { Clahe()(at::zeros({2, 3})); });
 }
 
 TEST(RandomColorTest, BadFactorsAreRefused) {

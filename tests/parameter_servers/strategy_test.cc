@@ -265,18 +265,8 @@ TEST(ParameterServerStrategyTest, WhatServersCannotUpdateIsNamed) {
     EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
                        {"'h' of Half; parameter servers hold float32 and float64"},
                        [&] { optimizers::SGD sgd({half}, {}); }));
-    const Variable words = strategy.scope([] {
-      return Variable(at::ones({4, 2}), {.name = "words"});
-    });
-    optimizers::legacy::SGD sgd({words}, {.momentum = 0.9});
-    EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
-                       {"touched_rows_only: 'words' has gradients of rows", "table of rows"}, [&] {
-                         strategy.run([&] {
-                           const at::Tensor rows = at::arange(2, at::kLong);
-                           sgd.minimize(at::embedding(words.value(), rows, -1, false, true).sum());
-                         });
-                       }));
   }));
+}));
 }
 
 TEST(ParameterServerStrategyTest, RowsAreUpdatedByTheOptimizerOfTheirTable) {

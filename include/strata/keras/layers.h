@@ -4,6 +4,7 @@
 
 #include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/attention.h"
+#include "strata/keras/layers/augmentation_policies.h"
 #include "strata/keras/layers/batch_mixing.h"
 #include "strata/keras/layers/categories.h"
 #include "strata/keras/layers/color_augmentation.h"
@@ -11,6 +12,7 @@
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/hashing.h"
+#include "strata/keras/layers/histogram_equalization.h"
 #include "strata/keras/layers/image_augmentation.h"
 #include "strata/keras/layers/image_preprocessing.h"
 #include "strata/keras/layers/lookups.h"

@@ -33,8 +33,9 @@ class ShippedUpdate;
 /// columns): a step costs what the rows in its batch cost, and not what the table does. Keras 3
 /// updates all rows; TensorFlow's older optimizers but Adam touch those with a gradient
 /// (optimizers::legacy), and tfa.LazyAdam and torch.optim.SparseAdam are Adam with it. Not together
-/// with gradient_accumulation_steps, whose sums are dense, nor of a rule of whole variables. Tables of
-/// rows on parameter servers are always updated so. On TPUs gradients are dense, and all rows updated.
+/// with gradient_accumulation_steps, whose sums are dense, nor of a rule of whole variables. On
+/// parameter servers a ServerEmbedding is always updated so, and a variable with all of its rows (a
+/// warning says so), as on TPUs.
 ///
 /// They are a macro's list, like the options of each rule (strata/tensor/rule_options.h).
 #define STRATA_OPTIMIZER_OPTIONS(OPTION)                                  \

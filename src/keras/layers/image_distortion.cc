@@ -15,6 +15,7 @@
 #include "keras/layers/affine_images.h"
 #include "keras/layers/image_draws.h"
 #include "keras/layers/image_layer.h"
+#include "keras/layers/image_resize.h"
 #include "keras/layers/layer_class.h"
 #include "keras/ops/interpolate.h"
 #include "strata/keras/layers/image_augmentation.h"
@@ -67,13 +68,6 @@ void visit(Config& config, Arguments& layer) {
   config("data_format", options.data_format);
 }
 
-void check_simple_interpolation(const char* class_name, const Interpolation& interpolation) {
-  STRATA_CHECK(
-      interpolation == Interpolation::kNearest || interpolation == Interpolation::kBilinear,
-      kInvalidArgument, "[layers] ", class_name, ": got interpolation='", interpolation,
-      "'; expected 'nearest' or 'bilinear'");
-}
-
 /// What these layers share. `move` sees images in the dtype of the arithmetic.
 template <typename Arguments>
 class DistortionImpl : public ImageLayerImpl {
@@ -85,7 +79,7 @@ class DistortionImpl : public ImageLayerImpl {
         class_name_(class_name) {
     const auto& options = arguments.options;
     if constexpr (requires { options.interpolation; }) {
-      check_simple_interpolation(class_name, options.interpolation);
+      check_nearest_or_bilinear(class_name, options.interpolation);
     }
     if constexpr (requires { options.fill_mode; }) {
       options.fill_mode.check(str_cat("[layers] ", class_name));

@@ -68,6 +68,13 @@ void check_interpolation(std::string_view class_name, const Interpolation& inter
   interpolation.check(str_cat("[layers] ", class_name));
 }
 
+void check_nearest_or_bilinear(std::string_view class_name, const Interpolation& interpolation) {
+  STRATA_CHECK(
+      interpolation == Interpolation::kNearest || interpolation == Interpolation::kBilinear,
+      kInvalidArgument, "[layers] ", class_name, ": got interpolation='", interpolation,
+      "'; expected 'nearest' or 'bilinear'");
+}
+
 at::Tensor resize_images(const at::Tensor& x, int64_t height, int64_t width,
                          const std::string& interpolation, bool antialias) {
   if (x.size(2) == height && x.size(3) == width) return x;

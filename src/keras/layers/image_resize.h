@@ -13,6 +13,9 @@ namespace strata::layers {
 ///         "lanczos5".
 void check_interpolation(std::string_view class_name, const Interpolation& interpolation);
 
+/// @throws Error kInvalidArgument: not one of "nearest", "bilinear".
+void check_nearest_or_bilinear(std::string_view class_name, const Interpolation& interpolation);
+
 /// Images of another size, as tf.image.resize: centres of pixels at half numbers.
 /// @param x         `[batch, channels, height, width]`, contiguous, floating.
 /// @param antialias  Averages over all that a smaller image's pixel covers.

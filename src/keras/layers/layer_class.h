@@ -63,6 +63,7 @@ Layer make_from_config(const Json& config, Arguments arguments, const char* clas
 std::vector<LayerClass> activation_layers();
 std::vector<LayerClass> application_layers();
 std::vector<LayerClass> attention_layers();
+std::vector<LayerClass> augmentation_policy_layers();
 std::vector<LayerClass> batch_mixing_layers();
 std::vector<LayerClass> batch_normalization_layers();
 std::vector<LayerClass> category_layers();
@@ -79,6 +80,7 @@ std::vector<LayerClass> einsum_dense_layers();
 std::vector<LayerClass> embedding_layers();
 std::vector<LayerClass> group_query_attention_layers();
 std::vector<LayerClass> hashing_layers();
+std::vector<LayerClass> histogram_equalization_layers();
 std::vector<LayerClass> image_preprocessing_layers();
 std::vector<LayerClass> lookup_layers();
 std::vector<LayerClass> merging_layers();

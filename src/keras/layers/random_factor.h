@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "strata/core/error.h"
 #include "strata/keras/layers/image_preprocessing.h"
@@ -11,6 +12,7 @@ namespace strata::layers {
 
 Json to_config(const Factor& factor);
 void from_config(const Json& json, Factor& factor);
+void from_config(const Json& json, std::optional<Factor>& factor);
 Json to_config(const ValueRange& range);
 void from_config(const Json& json, ValueRange& range);
 

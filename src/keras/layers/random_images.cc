@@ -13,6 +13,7 @@
 #include "keras/layers/affine_images.h"
 #include "keras/layers/image_crop.h"
 #include "keras/layers/image_layer.h"
+#include "keras/layers/image_resize.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/random_factor.h"
 #include "keras/layers/windows.h"
@@ -32,6 +33,10 @@ void from_config(const Json& json, Factor& factor) {
   keras::from_config(json, values);
   STRATA_CHECK(values.size() == 2, kDataLoss, "got ", values.size(), " numbers; expected 1 or 2");
   factor = {values[0], values[1]};
+}
+void from_config(const Json& json, std::optional<Factor>& factor) {
+  factor.reset();
+  if (!json.is_null()) from_config(json, factor.emplace(0.0));
 }
 Json to_config(const ValueRange& range) { return Json::array({range.lower, range.upper}); }
 void from_config(const Json& json, ValueRange& range) {
@@ -195,12 +200,8 @@ class AffineImageImpl : public ImageLayerImpl {
       : ImageLayerImpl(keras::base_options(arguments.options), class_name,
                        arguments.options.data_format),
         arguments_(arguments) {
-    const Interpolation& interpolation = arguments.options.interpolation;
     arguments.options.fill_mode.check(str_cat("[layers] ", class_name));
-    STRATA_CHECK(
-        interpolation == Interpolation::kNearest || interpolation == Interpolation::kBilinear,
-        kInvalidArgument, "[layers] ", class_name, ": got interpolation='", interpolation,
-        "'; expected 'nearest' or 'bilinear'");
+    check_nearest_or_bilinear(class_name, arguments.options.interpolation);
   }
 
  protected:

@@ -12,6 +12,7 @@
 #include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
+#include "strata/core/log.h"
 
 namespace strata::optimizers {
 RemoteUpdate::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
@@ -84,8 +85,7 @@ void RemoteUpdate::add_gradients(const Step& step, bool scaled) {
     if (!gradient.used || gradient.rows) {
       sum.zero_();
       if (!gradient.rows) continue;
-      check_all_rows(step, entries_[i],
-                     "in a flat table of parameter servers; keep it as a table of rows");
+      if (step.touched_rows_only) say_all_rows(entries_[i]);
       sum.index_copy_(0, gradient.rows->rows, gradient.rows->values);
       if (scaled) scale_gradient(step, i);
       continue;
@@ -101,6 +101,15 @@ void RemoteUpdate::add_gradients(const Step& step, bool scaled) {
   }
   add_scaled_gradients_(sums, lists.gradients, lists.num_gradients, factors,
                         table_->reads_on_this_core());
+}
+
+/// Servers do not know which rows of a flat table had a gradient.
+void RemoteUpdate::say_all_rows(const Entry& entry) {
+  if (std::exchange(said_all_rows_, true)) return;
+  STRATA_LOG(kWarning)
+      << "[optim] touched_rows_only: a step updates all rows of '" << entry.variable.name()
+      << "', which is in a flat table of parameter servers; of a ServerEmbedding it "
+         "updates those that have a gradient";
 }
 
 std::array<double, 2> RemoteUpdate::factors_of(const Step& step, size_t entry) const {

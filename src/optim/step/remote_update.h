@@ -52,6 +52,7 @@ class RemoteUpdate final : public UpdatePass {
   std::function<at::Tensor(int64_t)> buffers() const;
   void move_variables();
   void add_gradients(const Step& step, bool scaled);
+  void say_all_rows(const Entry& entry);
   std::array<double, 2> factors_of(const Step& step, size_t entry) const;
   void scale_gradient(const Step& step, size_t entry);
   bool variables_changed() const;
@@ -70,8 +71,9 @@ class RemoteUpdate final : public UpdatePass {
   std::vector<at::Tensor> gradient_views_;  // by entry
   tensor::Arena arriving_;                  // where the table pulls ahead; else empty
   bool begun_ = false;                      // a push, whose values arrive there
-  bool added_ = false;                      // this step's gradients are there
-  std::vector<tensor::Arena> local_;        // average, accumulator
+  bool said_all_rows_ = false;
+  bool added_ = false;                // this step's gradients are there
+  std::vector<tensor::Arena> local_;  // average, accumulator
   std::unique_ptr<ParameterStore::Table> table_;
   std::vector<int64_t> versions_;  // of the variables, as this pass has left them
   bool overwritten_ = false;       // by their averages

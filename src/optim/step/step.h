@@ -61,15 +61,6 @@ struct Step {
   bool overwrite_by_average = false;
 };
 
-/// For an update that adds zeros where a row has no gradient.
-/// @throws Error kUnimplemented: the optimizer leaves such rows alone. @param place  Where the
-///   variable is, and what to do.
-inline void check_all_rows(const Step& step, const Entry& entry, const char* place) {
-  STRATA_CHECK(!step.touched_rows_only, kUnimplemented, "[optim] touched_rows_only: '",
-               entry.variable.name(), "' has gradients of rows, and is ", place,
-               ", or use an optimizer without touched_rows_only");
-}
-
 /// Slots that stand behind the rule's, in this order.
 struct ExtraSlots {
   bool average = false;
