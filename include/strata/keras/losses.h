@@ -42,8 +42,12 @@ struct CrossentropyLossOptions {
   std::optional<at::ScalarType> dtype = {};
 };
 
+/// A number or a list, as Keras writes it.
+STRATA_API Json to_config(const ClassFactors& factors);
+STRATA_API void from_config(const Json& json, ClassFactors& factors);
+
 struct CategoricalFocalCrossentropyOptions {
-  double alpha = 0.25;
+  ClassFactors alpha = 0.25;
   double gamma = 2;
   bool from_logits = false;
   double label_smoothing = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "strata/core/export.h"
@@ -48,8 +49,18 @@ STRATA_API at::Tensor categorical_crossentropy(const at::Tensor& y_true, const a
 STRATA_API at::Tensor binary_crossentropy(const at::Tensor& y_true, const at::Tensor& y_pred,
                                           const CrossentropyOptions& options = {});
 
+/// What multiplies the loss of the classes: one number for all of them, or one for each.
+struct ClassFactors {
+  std::vector<double> values;
+  bool is_list;  ///< How Keras's config has it.
+
+  ClassFactors(double all) : values{all}, is_list(false) {}                           // NOLINT
+  ClassFactors(std::vector<double> each) : values(std::move(each)), is_list(true) {}  // NOLINT
+  friend bool operator==(const ClassFactors&, const ClassFactors&) = default;
+};
+
 struct FocalOptions {
-  double alpha = 0.25;
+  ClassFactors alpha = 0.25;  ///< For the binary loss one number.
   double gamma = 2;
   bool from_logits = false;
   double label_smoothing = 0;

@@ -113,10 +113,14 @@ class ConvLSTMCellImpl final : public keras::LayerImpl {
     }
     const ConvLSTMOptions<N>& options = arguments_.options;
     const Tensors gates = (projected + recurrent_part(pass, h)).chunk(4, 1);
+    // An activation may look along the last axis as the program sees it: softmax.
+    const auto apply = [&](const activations::Activation& activation, const at::Tensor& x) {
+      return planes_view(activation(user_shape(x, options.data_format)), options.data_format);
+    };
     const auto& recurrent = options.recurrent_activation;
-    const at::Tensor c =
-        recurrent(gates[1]) * states[1] + recurrent(gates[0]) * options.activation(gates[2]);
-    states = {recurrent(gates[3]) * options.activation(c), c};
+    const at::Tensor c = apply(recurrent, gates[1]) * states[1] +
+                         apply(recurrent, gates[0]) * apply(options.activation, gates[2]);
+    states = {apply(recurrent, gates[3]) * apply(options.activation, c), c};
   }
 
  private:

@@ -275,7 +275,16 @@ class RMSNormalizationImpl final : public keras::UnaryLayerImpl {
 
   void build(const keras::Shape& input) override {
     axes_ = resolve_axes(options_.axis, input, name());
-    scale_ = add_weight("scale", sizes_at(input, axes_), {.initializer = "ones"});
+    const keras::Shape sizes = sizes_at(input, axes_);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const int64_t last = input[input.size() - sizes.size() + i];
+      STRATA_CHECK(sizes[i] == last || sizes[i] == 1 || last == keras::kNone || last == 1,
+                   kInvalidArgument, "[keras] Layer \"", name(), "\": got an input of shape ",
+                   keras::to_string(input), ", and a scale of shape ", keras::to_string(sizes),
+                   " for `axis`; expected the last axes, or such as are as long: scale is "
+                   "multiplied along the last ones");
+    }
+    scale_ = add_weight("scale", sizes, {.initializer = "ones"});
   }
 
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
@@ -288,7 +297,7 @@ class RMSNormalizationImpl final : public keras::UnaryLayerImpl {
     }
     const at::Tensor y =
         x * (at::mean(x.square(), axes_, /*keepdim=*/true) + options_.epsilon).rsqrt();
-    return (y * scale.reshape(broadcast_shape(x.sizes(), axes_))).to(given.scalar_type());
+    return (y * scale).to(given.scalar_type());
   }
 
   keras::Shape compute_output_shape(const keras::Shape& input) const override {

@@ -226,15 +226,17 @@ class TimeDistributedImpl final : public keras::UnaryLayerImpl {
                  " that is incompatible with the input shape ", x.sizes(),
                  ". The first two dimensions of the mask (batch size and timesteps) must match the "
                  "input's first two dimensions.");
-    // What says which steps count is no step's own mask.
-    const bool passes_mask = mask.defined() && mask.dim() > 2;
     if (call.training && keeps_statistics()) {
       Tensors steps;
       for (int64_t t = 0; t < x.size(1); ++t) {
-        steps.push_back(step(x.select(1, t), passes_mask ? mask.select(1, t) : at::Tensor(), call));
+        // `[batch]`: which examples count towards a step's statistics.
+        steps.push_back(
+            step(x.select(1, t), mask.defined() ? mask.select(1, t) : at::Tensor(), call));
       }
       return at::stack(steps, 1);
     }
+    // What says which steps count is no step's own mask.
+    const bool passes_mask = mask.defined() && mask.dim() > 2;
     const at::Tensor y =
         step(x.flatten(0, 1), passes_mask ? mask.flatten(0, 1) : at::Tensor(), call);
     std::vector<int64_t> shape = y.sizes().vec();

@@ -46,10 +46,12 @@ struct Weighted {
 Weighted weigh(LossValues from_rule, const Tensor& sample_weight, const Tensor& given_mask) {
   Weighted result{.values = std::move(from_rule.values), .weights = {}, .mask = {}};
   const Tensor mask = both(given_mask, from_rule.mask);
-  if (mask.defined()) result.mask = result.weights = fitted(result.values, mask);
-  if (sample_weight.defined()) {
-    const Tensor weight = fitted(result.values, sample_weight);
-    result.weights = result.mask.defined() ? result.mask * weight : weight;
+  // Weights first: a vector of values may become `[batch, 1]` by them, which the mask then is, too.
+  if (sample_weight.defined()) result.weights = fitted(result.values, sample_weight);
+  if (mask.defined()) {
+    result.mask = fitted(result.values, mask);
+    if (result.weights.defined()) strata::detail::match_ranks(result.values, result.weights);
+    result.weights = result.weights.defined() ? result.mask * result.weights : result.mask;
   }
   if (result.weights.defined()) result.values = result.values * result.weights;
   return result;
@@ -123,8 +125,10 @@ Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor
   if (reduction() == Reduction::kNone) return weighted.values;
   const LossTerms terms = terms_of(weighted, reduction());
   if (terms.weight_sum.defined()) {
-    return at::where(terms.weight_sum == 0, at::zeros_like(terms.sum),
-                     terms.sum / terms.weight_sum);
+    // Divided by 1 where nothing counts, so that the gradient is 0 there as well.
+    const Tensor none = terms.weight_sum == 0;
+    return at::where(none, at::zeros_like(terms.sum),
+                     terms.sum / terms.weight_sum.masked_fill(none, 1));
   }
   return terms.count == 0 ? terms.sum : terms.sum / terms.count;
 }

@@ -16,6 +16,21 @@
 #include "strata/keras/config.h"
 
 namespace strata::losses {
+
+Json to_config(const ClassFactors& factors) {
+  return factors.is_list ? keras::to_config(factors.values) : Json(factors.values.at(0));
+}
+
+void from_config(const Json& json, ClassFactors& factors) {
+  if (json.is_number()) {
+    factors = json.as_double();
+  } else {
+    std::vector<double> values;
+    keras::from_config(json, values);
+    factors = std::move(values);
+  }
+}
+
 namespace {
 
 using at::Tensor;

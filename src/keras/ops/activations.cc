@@ -37,11 +37,19 @@ at::Tensor x_of(C call) {
   return x.is_floating_point() ? x : x.to(at::kFloat);
 }
 
+/// Those of `axis`; null: all of them.
+std::vector<int64_t> softmax_axes(C call, const at::Tensor& x) {
+  std::vector<int64_t> axes = call.axes();
+  for (int64_t axis = 0; call.option("axis").is_null() && axis < x.dim(); ++axis) {
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
 /// Keras's meaning of an axis list: they are taken as one.
 at::Tensor softmax(C call) {
   const at::Tensor x = x_of(call);
-  const std::vector<int64_t> axes =
-      call.option("axis").is_null() ? std::vector<int64_t>{-1} : call.axes();
+  const std::vector<int64_t> axes = softmax_axes(call, x);
   if (axes.size() == 1) return at::softmax(x, axes[0]);
   const at::Tensor exp = (x - x.amax(axes, true)).exp();
   return exp / exp.sum(axes, true);
@@ -79,7 +87,12 @@ const OperationRow kActivationRows[] = {
         "approximate"),
     row("Softmax", softmax, "axis"),
     row(
-        "LogSoftmax", [](C call) { return at::log_softmax(x_of(call), call.integer("axis", -1)); },
+        "LogSoftmax",
+        [](C call) {
+          const at::Tensor x = x_of(call);
+          const std::vector<int64_t> axes = softmax_axes(call, x);
+          return axes.size() == 1 ? at::log_softmax(x, axes[0]) : x - x.logsumexp(axes, true);
+        },
         "axis"),
 };
 

@@ -22,6 +22,7 @@
 #include "runtime/coalesced_read.h"
 #include "runtime/group_exchange.h"
 #include "runtime/set_in_step.h"
+#include "strata/core/log.h"
 #include "strata/runtime/replica_context.h"
 #include "tensor/device_copy.h"
 
@@ -146,6 +147,10 @@ void Trainer::prepare(const data::Example& batch) {
     const std::vector<Variable> variables = model_.trainable_variables();
     if (optimizer().variables().empty() && !variables.empty()) optimizer().build(variables);
   });
+  if (optimizer().variables().empty()) {
+    STRATA_LOG(kWarning) << "[keras] Model '" << model_.name()
+                         << "' has no trainable weights: steps compute its loss and metrics alone";
+  }
   for (const Weight& weight : model_.weights()) {
     if (weight.trainable && weight.regularizer) regularized_.push_back(weight);
     if (weight.trainable && weight.constraint) constrained_.push_back(weight);
@@ -319,6 +324,7 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
 }
 
 void Trainer::minimize(const StepLoss& loss) {
+  if (optimizer().variables().empty()) return;  // As Keras's, which has nothing to update.
   optimizer().minimize(loss.value, {.weight = loss.weight});
   if (constrained_.empty()) return;
   if (graph::records_for_elsewhere()) {
@@ -435,18 +441,23 @@ Logs Trainer::shared_results() {
 Logs::Values Trainer::read_results() const {
   Logs::Values values;
   if (!mean_loss_) return values;
-  values.emplace_back("loss", mean_loss_->result());
+  // Outputs of one layer have one name: the last one's values count, as in Keras.
+  const auto put = [&values](const std::string& name, double value) {
+    std::erase_if(values, [&](const auto& known) { return known.first == name; });
+    values.emplace_back(name, value);
+  };
+  put("loss", mean_loss_->result());
   for (const Output& output : outputs_) {
-    if (output.mean_loss) values.emplace_back(output.mean_loss->name(), output.mean_loss->result());
+    if (output.mean_loss) put(output.mean_loss->name(), output.mean_loss->result());
     const std::string prefix = outputs_.size() > 1 ? output.name + "_" : "";
     std::set<std::string> names;
     for (const metrics::Metric& metric : output.metrics) {
       names.insert(metric.name());
-      values.emplace_back(prefix + metric.name(), reported(metric));
+      put(prefix + metric.name(), reported(metric));
     }
     for (const metrics::Metric& metric : output.weighted_metrics) {
       const bool taken = names.contains(metric.name());
-      values.emplace_back(prefix + (taken ? "weighted_" : "") + metric.name(), reported(metric));
+      put(prefix + (taken ? "weighted_" : "") + metric.name(), reported(metric));
     }
   }
   return values;

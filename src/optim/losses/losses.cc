@@ -18,6 +18,7 @@
 #include <ATen/ops/square.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -180,7 +181,15 @@ Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred
   const Tensor targets = smoothed_classes(truth, options.label_smoothing);
   const Tensor p =
       clipped(normalized(options.from_logits ? at::softmax(prediction, -1) : prediction));
-  return -last_axis_sum((1 - p).pow(options.gamma) * options.alpha * targets * at::log(p));
+  const std::vector<double>& alpha = options.alpha.values;
+  const auto classes = static_cast<int64_t>(alpha.size());
+  STRATA_CHECK(classes == 1 || (p.dim() > 0 && classes == p.size(-1)), kInvalidArgument,
+               "[losses] categorical_focal_crossentropy: got ", classes, " alphas for y_pred of ",
+               "shape ", p.sizes(), "; expected one, or one for each class");
+  const Tensor factor = (1 - p).pow(options.gamma);
+  return -last_axis_sum(
+      (classes == 1 ? factor * alpha[0] : factor * at::tensor(alpha, p.options())) * targets *
+      at::log(p));
 }
 
 Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred,
@@ -192,7 +201,11 @@ Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred,
   const Tensor right = targets * p + (1 - targets) * (1 - p);
   Tensor loss = (1 - right).pow(options.gamma) * binary_from_probabilities(targets, p);
   if (options.apply_class_balancing) {
-    loss = loss * (targets * options.alpha + (1 - targets) * (1 - options.alpha));
+    STRATA_CHECK(options.alpha.values.size() == 1, kInvalidArgument,
+                 "[losses] binary_focal_crossentropy: got ", options.alpha.values.size(),
+                 " alphas; expected one");
+    const double alpha = options.alpha.values[0];
+    loss = loss * (targets * alpha + (1 - targets) * (1 - alpha));
   }
   return last_axis_mean(loss);
 }
