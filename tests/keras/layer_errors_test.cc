@@ -10,6 +10,7 @@
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/image_preprocessing.h"
+#include "strata/keras/layers/normalization.h"
 #include "strata/keras/layers/pooling.h"
 #include "strata/keras/layers/preprocessing.h"
 #include "strata/keras/layers/regularization.h"
@@ -29,6 +30,12 @@ void bad_option(Make make, const std::string& message) {
 
 void bad_input(const keras::Layer& layer, at::IntArrayRef shape, const std::string& part) {
   expect_error_containing([&] { layer(at::zeros(shape)); }, ErrorCode::kInvalidArgument, part);
+}
+
+TEST(NormalizationErrorsTest, AScaleThatDoesNotFitTheLastAxes) {
+  bad_input(RMSNormalization({.axis = 1}), {2, 3, 4},
+            "got an input of shape (2, 3, 4), and a scale of shape (3,) for `axis`; expected the "
+            "last axes, or such as are as long: scale is multiplied along the last ones");
 }
 
 TEST(ConvolutionErrorsTest, OptionsThatContradictEachOther) {

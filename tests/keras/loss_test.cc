@@ -47,6 +47,34 @@ TEST(LossTest, NamesAreThoseGiven) {
   EXPECT_EQ(Huber({.name = "mine"}).name(), "mine");
 }
 
+TEST(LossTest, AFocalLossHasOneAlphaOrOneForEachClass) {
+  const Tensor y_true = at::eye(3, at::kDouble), y_pred = at::full({3, 3}, 0.5, at::kDouble);
+  const CategoricalFocalCrossentropy all({.alpha = 0.5});
+  const CategoricalFocalCrossentropy each({.alpha = std::vector<double>{0.5, 0.5, 0.5}});
+  EXPECT_EQ(all(y_true, y_pred).item<double>(), each(y_true, y_pred).item<double>());
+  EXPECT_EQ(to_config(each).at("config").at("alpha").dump(), "[0.5,0.5,0.5]");
+  expect_error(
+      [&] {
+        categorical_focal_crossentropy(y_true, y_pred, {.alpha = std::vector<double>{1, 2}});
+      },
+      "[losses] categorical_focal_crossentropy: got 2 alphas for y_pred of shape [3, 3]; expected "
+      "one, or one for each class");
+  expect_error(
+      [&] {
+        binary_focal_crossentropy(
+            y_true, y_pred, {.alpha = std::vector<double>{1, 2, 3}, .apply_class_balancing = true});
+      },
+      "[losses] binary_focal_crossentropy: got 3 alphas; expected one");
+}
+
+TEST(LossTest, WhereNothingCountsTheGradientIsZero) {
+  const Tensor y_pred = at::ones({2, 3}, at::kDouble).set_requires_grad(true);
+  const Tensor value =
+      MeanSquaredError()(at::zeros({2, 3}, at::kDouble), y_pred, {}, at::zeros({2}, at::kBool));
+  EXPECT_EQ(value.item<double>(), 0);
+  EXPECT_TRUE(torch::autograd::grad({value}, {y_pred})[0].equal(at::zeros_like(y_pred)));
+}
+
 TEST(LossTest, CrossentropyChoosesByShapes) {
   at::manual_seed(0);
   const Loss loss = "ce";
