@@ -154,6 +154,7 @@ std::vector<at::Tensor> BuiltModel::step(const std::vector<at::Tensor>& fields,
   EstimatorSpec spec = call(fields, context);
   std::vector<at::Tensor> results;
   std::vector<std::string> names;
+  size_t histograms = 0;
   switch (store_.mode()) {
     case Mode::kTrain:
       spec.train_op();
@@ -162,6 +163,11 @@ std::vector<at::Tensor> BuiltModel::step(const std::vector<at::Tensor>& fields,
         names.push_back(name);
         results.push_back(value);
       }
+      for (const auto& [name, values] : context.histograms()) {
+        names.push_back(name);
+        results.push_back(values);
+      }
+      histograms = context.histograms().size();
       break;
     case Mode::kEval:
       if (context.rows() == 0) break;  // the last step of unequal inputs
@@ -177,7 +183,8 @@ std::vector<at::Tensor> BuiltModel::step(const std::vector<at::Tensor>& fields,
       break;
   }
   for (const std::string& name : names) structure.rest += name + '\0';
-  structure.value = std::move(names);
+  structure.rest += std::to_string(histograms);
+  structure.value = Names{.all = std::move(names), .histograms = histograms};
   return results;
 }
 
@@ -212,10 +219,10 @@ BuiltModel::Results BuiltModel::run(const Element& parts) {
   }});
 }
 
-const std::vector<std::string>& BuiltModel::names(const graph::FunctionCore::Result& result) {
-  static const std::vector<std::string> none;
+const BuiltModel::Names& BuiltModel::names(const graph::FunctionCore::Result& result) {
+  static const Names none;
   if (!result.structure) return none;
-  const auto* names = std::any_cast<std::vector<std::string>>(&result.structure->value);
+  const auto* names = std::any_cast<Names>(&result.structure->value);
   return names == nullptr ? none : *names;
 }
 

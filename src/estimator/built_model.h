@@ -46,12 +46,19 @@ class BuiltModel {
   const EstimatorSpec& spec() const { return spec_; }
   ModelStore& store() { return store_; }
 
-  /// One step on all replicas. kTrain: the loss, then the scalars; kEval: nothing; kPredict: the
-  /// predictions. The names of scalars and predictions are in `names`.
+  /// The names of a step's results, without the loss: of predictions, or of scalars and behind
+  /// them of so many histograms.
+  struct Names {
+    std::vector<std::string> all;
+    size_t histograms = 0;
+  };
+
+  /// One step on all replicas. kTrain: the loss, then the scalars and the histograms; kEval:
+  /// nothing; kPredict: the predictions.
   Results run(const Element& parts);
   /// kPredict: what the model_fn makes of features, outside of steps.
   EstimatorSpec predict(const Features& features);
-  static const std::vector<std::string>& names(const graph::FunctionCore::Result& result);
+  static const Names& names(const graph::FunctionCore::Result& result);
 
   /// kEval: the mean of the batches' losses.
   double mean_loss() const { return mean_loss_->result(); }

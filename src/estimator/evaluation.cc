@@ -1,7 +1,9 @@
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "estimator/estimator_impl.h"
+#include "estimator/hooked_steps.h"
 #include "estimator/reading_session.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
@@ -35,21 +37,19 @@ Evaluation Estimator::Impl::evaluate(
     Hooks hooks = how.hooks;
     const Hooks& of_model = model.spec().evaluation_hooks;
     hooks.insert(hooks.end(), of_model.begin(), of_model.end());
-    const auto tell = [&](auto call, auto&&... arguments) {
-      for (const auto& hook : hooks) ((*hook).*call)(session, arguments...);
-    };
-    tell(&SessionRunHook::begin);
+    detail::HookedSteps steps(session, std::move(hooks));
+    steps.begin();
     restore_values(model);
-    tell(&SessionRunHook::after_create_session);
-    const ReadingResults results(kEvaluate);
-    for (int64_t step = 0; !session.stop_requested() && (!how.steps || step < *how.steps); ++step) {
-      tell(&SessionRunHook::before_run);
-      const auto parts = input.next();
-      if (!parts) break;
-      (void)model.run(*parts);
-      tell(&SessionRunHook::after_run, static_cast<const StepResults&>(results));
+    steps.created();
+    const auto run = [&](const detail::BuiltModel::Element& batch, const auto& made) {
+      (void)model.run(batch);
+      made(ReadingResults(kEvaluate));
+      return true;
+    };
+    for (int64_t step = 0; !how.steps || step < *how.steps; ++step) {
+      if (!steps.step(input, run)) break;
     }
-    tell(&SessionRunHook::end);
+    steps.end();
 
     Evaluation evaluation{.metrics = {}, .global_step = global_step};
     evaluation.metrics["loss"] = model.mean_loss();

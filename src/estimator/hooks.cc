@@ -1,6 +1,7 @@
 #include "strata/estimator/hooks.h"
 
 #include <cmath>
+#include <span>
 
 #include "strata/core/log.h"
 #include "strata/estimator/run_config.h"
@@ -160,6 +161,12 @@ void SummarySaverHook::after_run(Session& session, const StepResults& results) {
   if (!results.scalar("loss")) session.writer()->scalar("loss", loss, step);
   for (const std::string& name : results.scalar_names()) {
     session.writer()->scalar(name, *results.scalar(name), step);
+  }
+  for (const auto& [name, tensor] : results.histograms()) {
+    const at::Tensor numbers = tensor.to(at::kCPU, at::kDouble).contiguous();
+    session.writer()->histogram(
+        name, std::span(numbers.const_data_ptr<double>(), static_cast<size_t>(numbers.numel())),
+        step);
   }
 }
 

@@ -119,4 +119,10 @@ void ModelContext::scalar(const std::string& name, const at::Tensor& value) {
   scalars_.emplace_back(name, value.detach().reshape({}));
 }
 
+void ModelContext::histogram(const std::string& name, const at::Tensor& values) {
+  STRATA_CHECK(values.defined(), kInvalidArgument, "[estimator] ModelContext::histogram: got '",
+               name, "' with an undefined tensor; expected numbers");
+  histograms_.emplace_back(name, values.detach());
+}
+
 }  // namespace strata::estimator

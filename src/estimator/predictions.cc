@@ -4,6 +4,7 @@
 
 #include "core/join.h"
 #include "estimator/estimator_impl.h"
+#include "estimator/hooked_steps.h"
 #include "estimator/reading_session.h"
 #include "strata/core/error.h"
 
@@ -50,11 +51,6 @@ class Predictions::Impl {
   }
 
  private:
-  template <typename Call, typename... Arguments>
-  void tell(Call call, Arguments&&... arguments) {
-    for (const auto& hook : hooks_) ((*hook).*call)(*session_, arguments...);
-  }
-
   void start() {
     Strategy& strategy = default_strategy();
     const auto checkpoint = estimator_->checkpoint_to_read(options_.checkpoint_path);
@@ -71,32 +67,32 @@ class Predictions::Impl {
                  join(known, [](const auto& each) { return each.first; }), "), got predict_keys ",
                  join(options_.predict_keys));
     session_.emplace(kPredict, config, global_step, /*is_chief=*/true);
-    hooks_ = options_.hooks;
+    Hooks hooks = options_.hooks;
     const Hooks& of_model = model_->spec().prediction_hooks;
-    hooks_.insert(hooks_.end(), of_model.begin(), of_model.end());
-    tell(&SessionRunHook::begin);
+    hooks.insert(hooks.end(), of_model.begin(), of_model.end());
+    steps_.emplace(*session_, std::move(hooks));
+    steps_->begin();
     estimator_->restore(*model_, checkpoint);
-    tell(&SessionRunHook::after_create_session);
+    steps_->created();
   }
 
   std::optional<Features> next_batch() {
-    if (!session_->stop_requested()) {
-      tell(&SessionRunHook::before_run);
-      if (const auto parts = input_->next()) {
-        Features batch = to_features(model_->run(*parts).get(0));
-        const ReadingResults results(kPredict);
-        tell(&SessionRunHook::after_run, static_cast<const StepResults&>(results));
-        return batch;
-      }
-    }
+    Features batch;
+    const bool made =
+        steps_->step(*input_, [&](const detail::BuiltModel::Element& rows, const auto& made_step) {
+          batch = to_features(model_->run(rows).get(0));
+          made_step(ReadingResults(kPredict));
+          return true;
+        });
+    if (made) return batch;
     ended_ = true;
-    tell(&SessionRunHook::end);
+    steps_->end();
     return std::nullopt;
   }
 
   Features to_features(const graph::FunctionCore::Result& result) const {
     const auto& keys = options_.predict_keys;
-    const auto& names = detail::BuiltModel::names(result);
+    const auto& names = detail::BuiltModel::names(result).all;
     Features batch;
     for (size_t i = 0; i < names.size(); ++i) {
       if (!keys.empty() && std::ranges::find(keys, names[i]) == keys.end()) continue;
@@ -125,7 +121,7 @@ class Predictions::Impl {
   std::optional<detail::BatchInput> input_;
   std::optional<detail::BuiltModel> model_;
   std::optional<ReadingSession> session_;
-  Hooks hooks_;
+  std::optional<detail::HookedSteps> steps_;
   Features batch_;
   int64_t row_ = 0;
   int64_t rows_ = 0;

@@ -61,6 +61,7 @@ class ReadingResults final : public StepResults {
   bool is_ready() const override { return false; }
   std::optional<double> scalar(const std::string& /*name*/) const override { return std::nullopt; }
   std::vector<std::string> scalar_names() const override { return {}; }
+  std::vector<std::pair<std::string, at::Tensor>> histograms() const override { return {}; }
 
  private:
   const ReadingSession::Call call_;

@@ -22,6 +22,10 @@ namespace strata::estimator::detail {
 /// other workers wait for it when they make it, as they do for any table, and for no longer than the
 /// strategy's timeout. No worker waits for any but the chief.
 ///
+/// Each of the two has a part on every server. So where one server of several was lost and started
+/// again, the chief finds the first table new, with zeros, and restores all servers, and the other
+/// workers wait for the second one on the new server.
+///
 /// The global step is the number of updates of the model's first optimizer on the servers, by all
 /// workers, plus the difference of the two in the checkpoint.
 class ServerJob {
@@ -45,7 +49,7 @@ class ServerJob {
   const ModelStore& model_;
   ParameterStore& store_;
   const bool is_chief_;
-  at::Tensor state_;  // `[2]`, float64: 1 when the values are on the servers; the difference
+  at::Tensor state_;  // `[servers * 8]`, float64: 1 when the values are there; the difference; 0s
   std::unique_ptr<ParameterStore::Table> state_table_;
   std::unique_ptr<ParameterStore::Table> begun_;
   bool restores_ = false;

@@ -16,6 +16,7 @@
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
+#include "strata/core/log.h"
 #include "strata/strategies/parameter_server_strategy.h"
 
 namespace strata::estimator {
@@ -44,11 +45,37 @@ void check_specs(const TrainSpec& train, const EvalSpec& eval) {
   }
 }
 
+/// How long a task that is started behind the end of its job looks for the others.
+constexpr std::chrono::seconds kLookForOthers{5};
+
+/// A task that was started although the job had ended: again, since it was killed, or in a new job
+/// with the same folder. The others may have ended, or wait for this task: the servers for the chief,
+/// which tells them that the job is done.
+void end_again(const std::shared_ptr<cluster::TfConfigResolver>& resolver) {
+  try {
+    if (run_parameter_server(
+            {.cluster_resolver = resolver, .limits = {.idle_timeout = 2 * kLookForOthers}})) {
+      return;
+    }
+    ParameterServerStrategyOptions options{.cluster_resolver = resolver};
+    options.server.start_timeout = kLookForOthers;
+    const ParameterServerStrategy tells_the_servers(options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kDeadlineExceeded) throw;
+    STRATA_VLOG(1) << "[estimator] train_and_evaluate: the others have ended: " << error.what();
+  }
+}
+
 /// One task of a cluster with parameter servers.
 void train_with_servers(Estimator& estimator, const TrainSpec& train) {
   const RunConfigOptions& options = estimator.config().options();
   const auto resolver = std::make_shared<cluster::TfConfigResolver>(
       cluster::TfConfigOptions{.environment = options.environment});
+  const auto checkpoint = estimator.latest_checkpoint();
+  if (options.train_distribute == nullptr && train.max_steps && checkpoint &&
+      detail::step_of_checkpoint(*checkpoint) >= *train.max_steps) {
+    return end_again(resolver);
+  }
   if (run_parameter_server({.cluster_resolver = resolver})) return;
   std::optional<ParameterServerStrategy> made;
   if (options.train_distribute == nullptr)

@@ -10,6 +10,7 @@
 #include "core/atomic_file.h"
 #include "estimator/estimator_impl.h"
 #include "estimator/evaluator_loop.h"
+#include "estimator/hooked_steps.h"
 #include "estimator/input_place.h"
 #include "estimator/server_job.h"
 #include "runtime/replica_group.h"
@@ -71,15 +72,24 @@ class TrainResults final : public StepResults {
   bool is_ready() const override { return ready_; }
 
   std::optional<double> scalar(const std::string& name) const override {
-    const auto& result = results_.get(0);
-    const auto& names = detail::BuiltModel::names(result);
+    const std::vector<std::string> names = scalar_names();
     for (size_t i = 0; i < names.size(); ++i) {
-      if (names[i] == name) return result.tensors.at(i + 1).item<double>();
+      if (names[i] == name) return results_.get(0).tensors.at(i + 1).item<double>();
     }
     return std::nullopt;
   }
   std::vector<std::string> scalar_names() const override {
-    return detail::BuiltModel::names(results_.get(0));
+    const auto& [all, histograms] = detail::BuiltModel::names(results_.get(0));
+    return {all.begin(), all.end() - static_cast<std::ptrdiff_t>(histograms)};
+  }
+  std::vector<std::pair<std::string, at::Tensor>> histograms() const override {
+    const auto& result = results_.get(0);
+    const auto& [all, histograms] = detail::BuiltModel::names(result);
+    std::vector<std::pair<std::string, at::Tensor>> named;
+    for (size_t i = all.size() - histograms; i < all.size(); ++i) {
+      named.emplace_back(all[i], result.tensors.at(i + 1));
+    }
+    return named;
   }
 
  private:
@@ -299,36 +309,33 @@ bool TrainSession::is_incomplete(const std::vector<int64_t>& rows) const {
 }
 
 void TrainSession::run() {
-  const Hooks hooks = make_hooks();
-  const auto tell = [&](auto call, auto&&... arguments) {
-    for (const auto& hook : hooks) ((*hook).*call)(*this, arguments...);
-  };
+  detail::HookedSteps steps(*this, make_hooks());
   // Which worker stops is known to it alone, unless by what all have.
   const bool agrees =
       detail::agree_on_largest(strategy_, options_.hooks.size() + options_.saving_listeners.size() +
                                               model_->spec().training_hooks.size() +
                                               model_->spec().training_chief_hooks.size()) > 0;
-  tell(&SessionRunHook::begin);
-  tell(&SessionRunHook::after_create_session);
+  steps.begin();
+  steps.created();
   const bool ready = strategy_.group().all_cpu();
   // A worker that comes late.
   if (job_ && options_.max_steps && global_step_ >= *options_.max_steps) request_stop();
-  while (!stop_requested()) {
-    tell(&SessionRunHook::before_run);
-    const auto parts = input_.next();
-    if (!parts) break;
+  const auto run = [&](const detail::BuiltModel::Element& parts, const auto& made) {
     std::vector<int64_t> rows;
-    for (const data::Example& part : parts->values()) rows.push_back(part.num_rows());
-    if (is_incomplete(rows)) break;
-    const detail::BuiltModel::Results results = model_->run(*parts);
+    for (const data::Example& part : parts.values()) rows.push_back(part.num_rows());
+    if (is_incomplete(rows)) return false;
+    const detail::BuiltModel::Results results = model_->run(parts);
     global_step_ = job_ ? job_->global_step() : global_step_ + 1;
     const TrainResults step(results, std::move(rows), model_->spec().loss_over_replicas, ready);
     results_ = &step;
-    tell(&SessionRunHook::after_run, static_cast<const StepResults&>(step));
+    made(step);
     results_ = nullptr;
+    return true;
+  };
+  while (steps.step(input_, run)) {
     if (agrees && detail::agree_on_largest(strategy_, stop_requested() ? 1 : 0) > 0) request_stop();
   }
-  tell(&SessionRunHook::end);
+  steps.end();
   if (writer_) writer_->close();
   if (is_chief() && estimator_.latest_checkpoint()) {
     write_finished_step(estimator_.model_dir, global_step_);

@@ -71,6 +71,7 @@ class ParameterStore {
 
   virtual ~ParameterStore();
 
+  virtual int num_servers() const = 0;
   /// Zeros, `[elements]` on the CPU: where gradients and values for `step` best lie. Other memory
   /// will do, too.
   virtual at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype);

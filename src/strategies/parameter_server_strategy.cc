@@ -1,6 +1,7 @@
 #include "strata/strategies/parameter_server_strategy.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -129,12 +130,15 @@ ParameterServerStrategy::ParameterServerStrategy(Joined joined)
     : Strategy(std::move(joined.group)),
       ClientSession(std::move(joined.remote), group()),
       client_(std::move(joined.client)),
-      backup_(joined.backup) {}
+      backup_(joined.backup),
+      exceptions_(std::uncaught_exceptions()) {}
 
 ParameterServerStrategy::~ParameterServerStrategy() {
   if (!client_) return;
+  // A chief that an error ends is started again, and wants the servers that are left.
+  const bool in_order = std::uncaught_exceptions() == exceptions_;
   try {
-    client_->leave(/*job_done=*/is_chief());
+    client_->leave(/*job_done=*/is_chief() && in_order);
   } catch (const Error& error) {  // then the servers take this worker for lost
     STRATA_LOG(kWarning) << error.what();
   }

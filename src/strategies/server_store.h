@@ -24,6 +24,7 @@ class ServerStore final : public ParameterStore {
   ServerStore(std::shared_ptr<ps::Client> client, Options options)
       : client_(std::move(client)), options_(std::move(options)) {}
 
+  int num_servers() const override { return client_->num_servers(); }
   at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype) override {
     return client_->make_buffer(elements, dtype);
   }

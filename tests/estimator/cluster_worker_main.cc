@@ -16,6 +16,16 @@
 // Chief and workers train with parameter servers a variable to which each push adds 1, to MAX_STEPS
 // (0: without an end) or until there is a file FOLDER/stop.
 //
+//   strata_estimator_worker counted FOLDER MAX_STEPS LIFE
+//
+// The same to MAX_STEPS, where each push adds 1 to its own element of two variables, which two
+// servers have one each: LIFE is how often this task was started before.
+//
+//   strata_estimator_worker report FOLDER
+//
+// Prints what the newest checkpoint of a counted job has: "global_step N", and for each life of a
+// task whose pushes are there and each variable "TASK LIFE VARIABLE: FIRST LAST COUNT MOST".
+//
 // Prints "trained to N: w" or "evaluated N: w"; with servers also "step N" of each step, and at the
 // end "made K steps, the last N".
 #include <chrono>
@@ -32,6 +42,7 @@
 #include "estimator/line_model.h"
 #include "strata/core/file_system.h"
 #include "strata/estimator/train_and_evaluate.h"
+#include "strata/runtime/devices.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/tensor/fingerprint.h"
 
@@ -179,6 +190,78 @@ void run_with_servers(const std::string& folder, int64_t max_steps) {
             {.input_fn = line_input(6, 3, 1), .start_delay_secs = 0, .throttle_secs = 0}));
 }
 
+/// Tasks that train, how often each may be started, and the batches of a life.
+constexpr int64_t kCountedTasks = 3;
+constexpr int64_t kCountedLives = 8;
+constexpr int64_t kCountedBatches = 2000;
+constexpr const char* kCounted[] = {"first", "second"};
+
+/// Batch n of a life is that with the number n.
+ModelFn model_that_counts_each(int64_t task, int64_t life) {
+  const int64_t row = task * kCountedLives + life;
+  return [row](const Features& features, const Labels&, Mode mode, ModelContext& context) {
+    const at::Tensor batch = features.at("x").values.flatten().to(at::kLong);
+    at::Tensor loss = at::full({}, 0.0, at::kDouble);
+    for (const char* name : kCounted) {
+      const Variable pushes = context.variable(name, [] {
+        return at::full({kCountedTasks * kCountedLives, kCountedBatches}, 0.0, at::kDouble);
+      });
+      loss = loss - pushes.value().select(0, row).index_select(0, batch).sum();
+    }
+    EstimatorSpec spec{.loss = loss};
+    if (mode != Mode::kTrain) return spec;
+    spec.train_op = context.minimize(
+        context.optimizer([] { return optimizers::SGD({.learning_rate = 1}); }), loss);
+    return spec;
+  };
+}
+
+class PrintsSaves final : public CheckpointSaverListener {
+ public:
+  bool after_save(int64_t step) override {
+    std::printf("saved %lld\n", static_cast<long long>(step));
+    return false;
+  }
+};
+
+void run_counted(const std::string& folder, int64_t max_steps, int64_t life) {
+  set_logical_devices("cpu", 1);  // a batch is a push
+  const RunConfig config({.save_checkpoints_steps = 20});
+  const bool trains = config.task_type() == "chief" || config.task_type() == "worker";
+  const int64_t task = config.task_type() == "worker" ? 1 + config.task_id() : 0;
+  Estimator estimator(model_that_counts_each(task, trains ? life : 0),
+                      {.model_dir = folder, .config = config});
+  const InputFn input = [](const InputContext&) {
+    const at::Tensor x = at::arange(kCountedBatches, at::kFloat);
+    return data::Dataset::from_tensor_slices({x}).batch(1);
+  };
+  (void)train_and_evaluate(
+      estimator,
+      {.input_fn = input,
+       .max_steps = max_steps,
+       .hooks = {std::make_shared<CountingHook>(folder)},
+       .saving_listeners = {std::make_shared<PrintsSaves>()}},
+      {.input_fn = input, .steps = 1, .start_delay_secs = 0, .throttle_secs = 0});
+}
+
+void report_counted(const std::string& folder) {
+  const Estimator estimator(model_that_counts_each(0, 0), {.model_dir = folder});
+  std::printf("global_step %lld\n",
+              static_cast<long long>(estimator.variable_value("global_step").item<int64_t>()));
+  for (const char* name : kCounted) {
+    const at::Tensor pushes = estimator.variable_value(name);
+    for (int64_t row = 0; row < pushes.size(0); ++row) {
+      const at::Tensor batches = pushes[row].nonzero().flatten();
+      if (batches.numel() == 0) continue;
+      std::printf("%lld %lld %s: %lld %lld %lld %g\n", static_cast<long long>(row / kCountedLives),
+                  static_cast<long long>(row % kCountedLives), name,
+                  static_cast<long long>(batches[0].item<int64_t>()),
+                  static_cast<long long>(batches[-1].item<int64_t>()),
+                  static_cast<long long>(batches.numel()), pushes[row].max().item<double>());
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -190,9 +273,14 @@ int main(int argc, char** argv) {
       run_watched(argv[2]);
     } else if (argc == 4 && std::string(argv[1]) == "servers") {
       run_with_servers(argv[2], std::stoll(argv[3]));
+    } else if (argc == 5 && std::string(argv[1]) == "counted") {
+      run_counted(argv[2], std::stoll(argv[3]), std::stoll(argv[4]));
+    } else if (argc == 3 && std::string(argv[1]) == "report") {
+      report_counted(argv[2]);
     } else {
       std::fprintf(stderr,
-                   "usage: strata_estimator_worker mirrored|watched|servers FOLDER [MAX_STEPS]\n");
+                   "usage: strata_estimator_worker mirrored|watched|servers|counted|report FOLDER "
+                   "[MAX_STEPS [LIFE]]\n");
       return 2;
     }
   } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
-// Any task of a job of mirrored workers with an evaluator is killed at a random moment: started
-// again, the job ends with the bits of one that nobody disturbed, and with the same evaluations.
+// Kills a task of a job of mirrored workers with an evaluator at a random moment and starts it
+// again: the job must end with the weights, bit for bit, and the evaluations of an undisturbed one.
 //
 // STRATA_SOAK_KILLS=100 kills as often; STRATA_SOAK_SEED=n repeats a run's choices.
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/core/error.h"
@@ -67,6 +68,8 @@ class STRATA_API StepResults {
   /// The first replica's value of ModelContext::scalar, or unset.
   virtual std::optional<double> scalar(const std::string& name) const = 0;
   virtual std::vector<std::string> scalar_names() const = 0;
+  /// The first replica's tensors of ModelContext::histogram, by name.
+  virtual std::vector<std::pair<std::string, at::Tensor>> histograms() const = 0;
 };
 
 /// Derive from it to look at, or to end, a call of train, evaluate or predict. Calls: `begin` when

@@ -116,6 +116,9 @@ class STRATA_API ModelContext {
   /// A number of this step by name: for summaries, which are written every save_summary_steps, and
   /// for hooks.
   void scalar(const std::string& name, const at::Tensor& value);
+  /// Numbers of this step by name: for summaries of how they are distributed, as `scalar`. They are
+  /// kept until the step is over.
+  void histogram(const std::string& name, const at::Tensor& values);
 
   /// The penalties of all weights with a regularizer, and what layers of this call have added to
   /// the loss, on this replica: a scalar to add to the spec's loss; undefined if there is nothing.
@@ -125,6 +128,7 @@ class STRATA_API ModelContext {
   std::vector<at::Tensor>& added_losses() { return added_losses_; }
   /// For steps. In the order of the calls.
   const std::vector<std::pair<std::string, at::Tensor>>& scalars() const { return scalars_; }
+  const std::vector<std::pair<std::string, at::Tensor>>& histograms() const { return histograms_; }
 
  private:
   const std::any& params_any() const;
@@ -140,6 +144,7 @@ class STRATA_API ModelContext {
   int64_t rows_;
   bool building_;
   std::vector<std::pair<std::string, at::Tensor>> scalars_;
+  std::vector<std::pair<std::string, at::Tensor>> histograms_;
   std::vector<at::Tensor> added_losses_;
 };
 

@@ -95,7 +95,8 @@ class STRATA_API ParameterServerStrategy : public Strategy, public ClientSession
   ///   cluster that cannot run; devices. kDeadlineExceeded: names the absent server. With client =
   ///   "standalone" as MirroredStrategy; kUnimplemented: with rules of placement.
   explicit ParameterServerStrategy(const ParameterServerStrategyOptions& options = {});
-  /// Ends this worker in an orderly way; the chief's ends the servers when all workers have ended.
+  /// Ends this worker in an orderly way; the chief's ends the servers when all workers have ended,
+  /// unless an exception ends it: then the servers wait for it to be started again.
   ~ParameterServerStrategy() override;
 
   /// Of a standalone client: its servers that run steps.
@@ -115,6 +116,7 @@ class STRATA_API ParameterServerStrategy : public Strategy, public ClientSession
 
   std::shared_ptr<ps::Client> client_;  // null without servers
   bool backup_;
+  const int exceptions_;  // under way when it was made
 };
 
 struct RunParameterServerOptions {

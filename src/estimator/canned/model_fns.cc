@@ -9,6 +9,7 @@
 #include "optim/step/backward.h"
 #include "strata/core/error.h"
 #include "strata/estimator/feature_layers.h"
+#include "strata/estimator/run_config.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/keras/layers/regularization.h"
@@ -24,11 +25,60 @@ feature_column::VariableSource variables_of(ModelContext& context) {
   };
 }
 
+bool writes_summaries(const ModelContext& context) {
+  return context.mode() == Mode::kTrain && context.config().options().save_summary_steps > 0;
+}
+
+at::Tensor fraction_of_zeros(const at::Tensor& values) {
+  return (values.detach() == 0).to(at::kFloat).mean();
+}
+
+/// What summaries have of a layer's values.
+void summarize_layer(const std::string& layer, const at::Tensor& values, ModelContext& context) {
+  if (!writes_summaries(context)) return;
+  context.scalar(layer + "/fraction_of_zero_values", fraction_of_zeros(values));
+  context.histogram(layer + "/activation", values);
+}
+
+/// What summaries have of a linear model's weights, as they are before the update.
+void summarize_weights(const std::vector<at::Tensor>& weights, const at::Tensor& bias,
+                       ModelContext& context) {
+  if (!writes_summaries(context)) return;
+  if (bias.numel() == 1) {
+    context.scalar("bias", bias.detach().clone());
+  } else {
+    context.histogram("bias", bias.detach().clone());
+  }
+  at::Tensor zeros;
+  int64_t elements = 0;
+  for (const at::Tensor& each : weights) {
+    const at::Tensor more = (each.detach() == 0).sum();
+    zeros = zeros.defined() ? zeros + more : more;
+    elements += each.numel();
+  }
+  context.scalar("fraction_of_zero_weights", zeros.to(at::kFloat) / static_cast<double>(elements));
+}
+
 at::Tensor linear_logits(const LinearPart& linear, int64_t units, const Features& features,
                          ModelContext& context) {
-  return feature_column::linear_model(features, linear.columns,
-                                      {.units = units, .sparse_combiner = linear.combiner},
-                                      variables_of(context), "linear/linear_model");
+  std::vector<at::Tensor> weights;
+  at::Tensor bias;
+  const feature_column::VariableSource find = variables_of(context);
+  const auto noting = [&](const std::string& name, const std::function<at::Tensor()>& initial,
+                          bool trainable) {
+    Variable variable = find(name, initial, trainable);
+    if (name.ends_with("/bias_weights")) {
+      bias = variable.value();
+    } else {
+      weights.push_back(variable.value());
+    }
+    return variable;
+  };
+  const at::Tensor logits = feature_column::linear_model(
+      features, linear.columns, {.units = units, .sparse_combiner = linear.combiner}, noting,
+      "linear/linear_model");
+  summarize_weights(weights, bias, context);
+  return logits;
 }
 
 at::Tensor dnn_logits(const DnnPart& dnn, int64_t units, const Features& features,
@@ -39,9 +89,6 @@ at::Tensor dnn_logits(const DnnPart& dnn, int64_t units, const Features& feature
     const std::string index = std::to_string(i);
     const std::string layer = "dnn/hiddenlayer_" + index;
     x = context.layer<layers::Dense>(layer, dnn.hidden_units[i], dnn.activation)(x);
-    if (context.mode() == Mode::kTrain) {
-      context.scalar(layer + "/fraction_of_zero_values", (x.detach() == 0).to(at::kFloat).mean());
-    }
     if (dnn.dropout > 0)
       x = context.layer<layers::Dropout>(layer + "/dropout_" + index, dnn.dropout)(x);
     if (dnn.batch_norm) {
@@ -49,8 +96,11 @@ at::Tensor dnn_logits(const DnnPart& dnn, int64_t units, const Features& feature
           layer + "/batchnorm_" + index,
           layers::BatchNormalizationOptions{.momentum = 0.999, .epsilon = 0.001})(x);
     }
+    summarize_layer(layer, x, context);
   }
-  return context.layer<layers::Dense>("dnn/logits", units)(x);
+  const at::Tensor logits = context.layer<layers::Dense>("dnn/logits", units)(x);
+  summarize_layer("dnn/logits", logits, context);
+  return logits;
 }
 
 std::vector<at::Tensor> values_of(const std::vector<Variable>& variables) {
@@ -150,6 +200,7 @@ ModelFn model_fn_of(Head head, std::optional<LinearPart> linear, std::optional<D
     if (dnn) logits = dnn_logits(*dnn, head.logits_dimension(), features, context);
     if (linear) {
       const at::Tensor more = linear_logits(*linear, head.logits_dimension(), features, context);
+      if (dnn) summarize_layer("linear", more, context);
       logits = logits.defined() ? logits + more : more;
     }
     return head.create_estimator_spec(
