@@ -40,44 +40,29 @@ void summarize_layer(const std::string& layer, const at::Tensor& values, ModelCo
   context.histogram(layer + "/activation", values);
 }
 
-/// What summaries have of a linear model's weights, as they are before the update.
-void summarize_weights(const std::vector<at::Tensor>& weights, const at::Tensor& bias,
-                       ModelContext& context) {
+void summarize_bias(const at::Tensor& bias, ModelContext& context) {
   if (!writes_summaries(context)) return;
   if (bias.numel() == 1) {
     context.scalar("bias", bias.detach().clone());
   } else {
     context.histogram("bias", bias.detach().clone());
   }
-  at::Tensor zeros;
-  int64_t elements = 0;
-  for (const at::Tensor& each : weights) {
-    const at::Tensor more = (each.detach() == 0).sum();
-    zeros = zeros.defined() ? zeros + more : more;
-    elements += each.numel();
-  }
-  context.scalar("fraction_of_zero_weights", zeros.to(at::kFloat) / static_cast<double>(elements));
 }
 
 at::Tensor linear_logits(const LinearPart& linear, int64_t units, const Features& features,
                          ModelContext& context) {
-  std::vector<at::Tensor> weights;
   at::Tensor bias;
   const feature_column::VariableSource find = variables_of(context);
   const auto noting = [&](const std::string& name, const std::function<at::Tensor()>& initial,
                           bool trainable) {
     Variable variable = find(name, initial, trainable);
-    if (name.ends_with("/bias_weights")) {
-      bias = variable.value();
-    } else {
-      weights.push_back(variable.value());
-    }
+    if (name.ends_with("/bias_weights")) bias = variable.value();
     return variable;
   };
   const at::Tensor logits = feature_column::linear_model(
       features, linear.columns, {.units = units, .sparse_combiner = linear.combiner}, noting,
       "linear/linear_model");
-  summarize_weights(weights, bias, context);
+  summarize_bias(bias, context);
   return logits;
 }
 
