@@ -1,4 +1,5 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/activation.h"
+#include "strata/keras/layers/conv_lstm.h"
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/image_preprocessing.h"
@@ -15,6 +17,9 @@
 #include "strata/keras/layers/preprocessing.h"
 #include "strata/keras/layers/regularization.h"
 #include "strata/keras/layers/reshaping.h"
+#include "strata/keras/layers/reversible_embedding.h"
+#include "strata/keras/layers/spectral_normalization.h"
+#include "strata/keras/layers/spectrograms.h"
 #include "support/expect_error.h"
 
 namespace strata::layers {
@@ -36,6 +41,57 @@ TEST(NormalizationErrorsTest, AScaleThatDoesNotFitTheLastAxes) {
   bad_input(RMSNormalization({.axis = 1}), {2, 3, 4},
             "got an input of shape (2, 3, 4), and a scale of shape (3,) for `axis`; expected the "
             "last axes, or such as are as long: scale is multiplied along the last ones");
+}
+
+TEST(SpectrogramErrorsTest, OptionsAndInputs) {
+  bad_option([] { STFTSpectrogram({.frame_length = 4, .frame_step = 5}); },
+             "STFTSpectrogram: `frame_step` should be a positive integer not greater than "
+             "`frame_length`. Received frame_step=5, frame_length=4");
+  bad_option([] { STFTSpectrogram({.frame_length = 8, .fft_length = 4}); },
+             "STFTSpectrogram: `fft_length` should be not less than `frame_length`. Received "
+             "fft_length=4, frame_length=8");
+  bad_option([] { STFTSpectrogram({.padding = "causal"}); },
+             "STFTSpectrogram: Padding is invalid, it should be 'valid', 'same'. Received: "
+             "padding=causal");
+  bad_option([] { MelSpectrogram({.fft_length = 8, .sequence_length = 9}); },
+             "MelSpectrogram: `fft_length` must be greater than or equal to `sequence_length`. "
+             "Received: `sequence_length`=9, `fft_length`=8.");
+  bad_option([] { MelSpectrogram({.num_mel_bins = 0}); },
+             "MelSpectrogram: got sequence_stride=512 and num_mel_bins=0; expected 1 or more");
+  bad_input(STFTSpectrogram({.frame_length = 4}), {2, 9}, "expected ndim=3, found ndim=2");
+}
+
+TEST(SpectralNormalizationErrorsTest, OptionsAndLayers) {
+  bad_option([] { SpectralNormalization(Dense(3), {.power_iterations = 0}); },
+             "SpectralNormalization: `power_iterations` should be greater than zero. Received: "
+             "`power_iterations=0`");
+  bad_input(SpectralNormalization(Flatten()), {2, 3, 4},
+            "Flatten object has no attribute 'kernel' nor 'embeddings'");
+}
+
+TEST(ReversibleEmbeddingErrorsTest, OptionsAndInputs) {
+  bad_option([] { ReversibleEmbedding(0, 3); },
+             "ReversibleEmbedding: `input_dim` must be a positive integer. Received: input_dim=0");
+  bad_option([] { ReversibleEmbedding(3, 4, {.reverse_dtype = "int32"}); },
+             "ReversibleEmbedding: got reverse_dtype='int32'; expected a floating dtype, 'float32' "
+             "say");
+  const ReversibleEmbedding layer(3, 4);
+  expect_error_containing(
+      [&] {
+        layer(at::full({2, 2}, 3, at::kLong));
+      },
+      ErrorCode::kOutOfRange, "got tokens from 3 to 3; expected 0 <= token < input_dim = 3");
+}
+
+TEST(ConvLSTMErrorsTest, OptionsAndInputs) {
+  bad_input(ConvLSTM2D(3, 2), {2, 3, 4, 4}, "expected ndim=5, found ndim=4");
+  expect_error_containing(
+      [] {
+        ConvLSTM1D(3, 2)(keras::Input({4, kNone, 2}));
+      },
+      ErrorCode::kInvalidArgument,
+      "ConvLSTM layers only support static input shapes for the spatial "
+      "dimension. Received invalid input shape");
 }
 
 TEST(ConvolutionErrorsTest, OptionsThatContradictEachOther) {

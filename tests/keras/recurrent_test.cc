@@ -6,6 +6,7 @@
 
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/activation.h"
+#include "strata/keras/layers/conv_lstm.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/recurrent.h"
 #include "strata/keras/layers/wrappers.h"
@@ -171,6 +172,40 @@ TEST(RecurrentTest, StatefulGoesOnWhereItStopped) {
               LSTM(4, {.stateful = true})->ensure_built({{2, 3, 3}});
             }); },
       ErrorCode::kUnimplemented, "stateful=True under a strategy with 2 replicas");
+}
+
+TEST(RecurrentTest, StatefulConvolutionsGoOnWhereTheyStopped) {
+  const at::Tensor x = at::randn({2, 6, 5, 3});
+  ConvLSTM1D whole(4, 3, {.name = "whole_images"});
+  const at::Tensor expected = whole(x);
+  ConvLSTM1D parts(4, 3, {.stateful = true, .name = "image_parts"});
+  parts->ensure_built({{2, 3, 5, 3}});
+  parts.set_weights(whole.get_weights());
+  parts(x.slice(1, 0, 3));
+  EXPECT_TRUE(at::allclose(parts(x.slice(1, 3, 6)), expected, 1e-5, 1e-6));
+  parts.reset_states();
+  EXPECT_FALSE(at::allclose(parts(x.slice(1, 3, 6)), expected, 1e-2, 1e-3));
+  expect_error_containing([&] { whole.reset_states(); }, ErrorCode::kFailedPrecondition,
+                          "\"whole_images\": reset_states() of a layer that is not stateful");
+  expect_error_containing(
+      [&] {
+        ConvLSTM1D(4, 3, {.stateful = true})(Input({3, 5, 3}));
+      },
+      ErrorCode::kInvalidArgument, "the batch size must be static");
+}
+
+TEST(RecurrentTest, ConvolutionsDropInTrainingAlone) {
+  at::manual_seed(2);
+  const at::Tensor x = at::ones({64, 3, 6, 2});
+  const ConvLSTM1D none(3, 3, {.name = "keeps"});
+  const ConvLSTM1D some(3, 3, {.dropout = 0.5, .recurrent_dropout = 0.3, .name = "drops"});
+  const at::Tensor expected = none(x);
+  some->ensure_built({{64, 3, 6, 2}});
+  some.set_weights(none.get_weights());
+  EXPECT_TRUE(at::equal(some(x), expected));
+  const at::Tensor dropped = some.call({x}, {.training = true})[0];
+  // Rows of the input are equal, and what is dropped of each is not.
+  EXPECT_GT((dropped - dropped[0]).abs().max().item<double>(), 1e-3);
 }
 
 TEST(RecurrentTest, TakesInitialStates) {

@@ -266,7 +266,6 @@ TEST(ParameterServerStrategyTest, WhatServersCannotUpdateIsNamed) {
                        {"'h' of Half; parameter servers hold float32 and float64"},
                        [&] { optimizers::SGD sgd({half}, {}); }));
   }));
-}));
 }
 
 TEST(ParameterServerStrategyTest, RowsAreUpdatedByTheOptimizerOfTheirTable) {

@@ -70,6 +70,7 @@ TEST_F(VariablePlacementTest, ElsewhereTheyReadMirrorsAndGradientsTravelToTheCop
 
 TEST_F(VariablePlacementTest, ParameterServersUpdateForWorkersThatStepApart) {
   struct NoStore final : ParameterStore {
+    int num_servers() const override { return 0; }
     std::unique_ptr<Table> make_table(const tensor::RuleOptions&, const std::vector<Entry>&,
                                       const at::Tensor&) override {
       return nullptr;

@@ -222,6 +222,12 @@ class ConvLSTMImpl final : public keras::LayerImpl {
   }
   std::string_view class_name() const override { return class_name_; }
 
+  void reset_states() {
+    STRATA_CHECK(arguments_.options.stateful, kFailedPrecondition, "[keras] Layer \"", name(),
+                 "\": reset_states() of a layer that is not stateful");
+    for (Variable& state : kept_states_) state.assign(0.0);
+  }
+
  private:
   static ConvLSTMArguments<N> checked(ConvLSTMArguments<N> arguments, const std::string& name) {
     ConvLSTMOptions<N>& options = arguments.options;
@@ -254,19 +260,8 @@ class ConvLSTMImpl final : public keras::LayerImpl {
                  keras::to_string(step));
     cell_->ensure_built({step});
     if (!arguments_.options.stateful) return;
-    STRATA_CHECK(step[0] != kNone, kInvalidArgument, "[keras] Layer \"", name(),
-                 "\": When using `stateful=True` in a RNN, the batch size must be static. Found "
-                 "dynamic batch size: sequence.shape=",
-                 keras::to_string(inputs[0]));
-    const int replicas = strata::detail::current_context().group->num_replicas();
-    STRATA_CHECK(
-        replicas == 1, kUnimplemented, "[keras] Layer \"", name(),
-        "\": stateful=True under a strategy with ", replicas,
-        " replicas; expected one: the next part of an example could come to another replica");
-    for (int i = 0; i < 2; ++i) {
-      kept_states_.emplace_back(at::zeros(cell_->state_shape(step), dtype().variable_dtype()),
-                                VariableOptions{.name = name() + "/rnn_state", .trainable = false});
-    }
+    const Shape state = cell_->state_shape(step);
+    kept_states_ = make_kept_states(*this, inputs[0], {state, state});
   }
 
   /// In the user's shape, as they begin.
@@ -390,6 +385,9 @@ ConvLSTM2D::ConvLSTM2D(int64_t filters, keras::Sizes<2> kernel_size,
 ConvLSTM3D::ConvLSTM3D(int64_t filters, keras::Sizes<3> kernel_size,
                        const ConvLSTMOptions<3>& options)
     : Layer(make_conv_lstm<3>(filters, kernel_size, options)) {}
+void ConvLSTM1D::reset_states() const { static_cast<ConvLSTMImpl<1>&>(**this).reset_states(); }
+void ConvLSTM2D::reset_states() const { static_cast<ConvLSTMImpl<2>&>(**this).reset_states(); }
+void ConvLSTM3D::reset_states() const { static_cast<ConvLSTMImpl<3>&>(**this).reset_states(); }
 
 }  // namespace strata::layers
 

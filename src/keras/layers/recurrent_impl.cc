@@ -69,6 +69,25 @@ void RNNImpl::describe(keras::ConfigWriter& config) const {
   if (options_.activity_regularizer) config("activity_regularizer", options_.activity_regularizer);
 }
 
+std::vector<Variable> make_kept_states(const keras::LayerImpl& layer, const Shape& sequence,
+                                       const std::vector<Shape>& states) {
+  STRATA_CHECK(sequence.at(0) != kNone, kInvalidArgument, "[keras] Layer \"", layer.name(),
+               "\": When using `stateful=True` in a RNN, the batch size must be static. Found "
+               "dynamic batch size: sequence.shape=",
+               keras::to_string(sequence));
+  const int replicas = strata::detail::current_context().group->num_replicas();
+  STRATA_CHECK(
+      replicas == 1, kUnimplemented, "[keras] Layer \"", layer.name(),
+      "\": stateful=True under a strategy with ", replicas,
+      " replicas; expected one: the next part of an example could come to another replica");
+  std::vector<Variable> kept;
+  for (const Shape& shape : states) {
+    kept.emplace_back(at::zeros(shape, layer.dtype().variable_dtype()),
+                      VariableOptions{.name = layer.name() + "/rnn_state", .trainable = false});
+  }
+  return kept;
+}
+
 void RNNImpl::build(const std::vector<Shape>& inputs) {
   Shape step = inputs.at(0);
   STRATA_CHECK(step.size() >= 3, kInvalidArgument, "[keras] Input 0 of layer \"", name(),
@@ -79,20 +98,8 @@ void RNNImpl::build(const std::vector<Shape>& inputs) {
   std::vector<Shape> shapes{step};
   for (int64_t size : cell_->state_sizes()) shapes.push_back({batch, size});
   cell_->ensure_built(shapes);
-  if (!options_.stateful) return;
-  STRATA_CHECK(batch != kNone, kInvalidArgument, "[keras] Layer \"", name(),
-               "\": When using `stateful=True` in a RNN, the batch size must be static. Found "
-               "dynamic batch size: sequence.shape=",
-               keras::to_string(inputs[0]));
-  const int replicas = strata::detail::current_context().group->num_replicas();
-  STRATA_CHECK(
-      replicas == 1, kUnimplemented, "[keras] Layer \"", name(),
-      "\": stateful=True under a strategy with ", replicas,
-      " replicas; expected one: the next part of an example could come to another replica");
-  for (int64_t size : cell_->state_sizes()) {
-    states_.emplace_back(at::zeros({batch, size}, dtype().variable_dtype()),
-                         VariableOptions{.name = name() + "/rnn_state", .trainable = false});
-  }
+  shapes.erase(shapes.begin());
+  if (options_.stateful) states_ = make_kept_states(*this, inputs[0], shapes);
 }
 
 std::vector<Shape> RNNImpl::compute_output_shapes(const std::vector<Shape>& inputs,

@@ -17,6 +17,12 @@ Json initial_state_option(size_t count);
 /// The words of the input of the call that has begun (keras/fusion.h), or an undefined tensor.
 at::Tensor take_words_of_input();
 
+/// What a stateful layer keeps from call to call, zeros at first.
+/// @param sequence  Its input. @param states  Their shapes.
+/// @throws Error kInvalidArgument: a batch of unknown size. kUnimplemented: several replicas.
+std::vector<Variable> make_kept_states(const keras::LayerImpl& layer, const keras::Shape& sequence,
+                                       const std::vector<keras::Shape>& states);
+
 /// A cell over time. What LSTM and the others add are fast ways.
 class RNNImpl : public keras::LayerImpl, public keras::detail::Fusible {
  public:

@@ -57,16 +57,21 @@ struct ConvLSTMOptions {
 class STRATA_API ConvLSTM1D : public keras::Layer {
  public:
   ConvLSTM1D(int64_t filters, keras::Sizes<1> kernel_size, const ConvLSTMOptions<1>& options = {});
+  /// Of a stateful layer: its next call starts with zeros. @throws Error kFailedPrecondition: it is
+  /// not stateful.
+  void reset_states() const;
 };
 /// The same for images `[batch, time, height, width, channels]`.
 class STRATA_API ConvLSTM2D : public keras::Layer {
  public:
   ConvLSTM2D(int64_t filters, keras::Sizes<2> kernel_size, const ConvLSTMOptions<2>& options = {});
+  void reset_states() const;
 };
 /// The same for volumes `[batch, time, depth, height, width, channels]`.
 class STRATA_API ConvLSTM3D : public keras::Layer {
  public:
   ConvLSTM3D(int64_t filters, keras::Sizes<3> kernel_size, const ConvLSTMOptions<3>& options = {});
+  void reset_states() const;
 };
 
 }  // namespace strata::layers
