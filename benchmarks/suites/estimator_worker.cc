@@ -1,8 +1,5 @@
 // The strata side of suite `estimator`: the programs that a user of tf.estimator writes, behind the
 // line protocol of benchmarks/peers/README.md. benchmarks/peers/tf_estimator.py has the same models.
-#include <unistd.h>
-
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +16,7 @@
 #include "strata/keras/sequential.h"
 #include "strata/optim/optimizers.h"
 #include "suites/estimator.h"
+#include "suites/interleaved.h"
 #include "suites/serve.h"
 #include "suites/worker.h"
 #include "tools/command_line.h"
@@ -47,21 +45,6 @@ class ServeHook final : public estimator::SessionRunHook {
  private:
   long left_ = StepRequests::kWarmUp;
   std::optional<StepRequests> requests_;
-};
-
-/// For a model, and removed with it.
-class ModelFolder {
- public:
-  ModelFolder()
-      : path_(std::filesystem::temp_directory_path() / str_cat("strata_bench_model_", ::getpid())) {
-  }
-  ~ModelFolder() { std::filesystem::remove_all(path_); }
-  ModelFolder(const ModelFolder&) = delete;
-  ModelFolder& operator=(const ModelFolder&) = delete;
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// The tables of 10 million rows are not what is measured when they are saved.
@@ -95,9 +78,9 @@ data::Dataset mnist_batches(const std::string& path) {
 }
 
 void train_mnist(Strategy& strategy, const std::string& path) {
-  const ModelFolder folder;
+  const BenchWorkspace folder;
   estimator::Estimator digits(mnist_model,
-                              {.model_dir = folder.path(), .config = config(strategy)});
+                              {.model_dir = folder.path().string(), .config = config(strategy)});
   digits.train([&](const InputContext&) -> estimator::Input { return mnist_batches(path); },
                {.hooks = {std::make_shared<ServeHook>()}});
 }
@@ -132,7 +115,7 @@ estimator::Input table_input(const std::string& path) {
 }
 
 void train_wide_and_deep(Strategy& strategy, const std::string& path) {
-  const ModelFolder folder;
+  const BenchWorkspace folder;
   const auto user = fc::categorical_column_with_hash_bucket("user", kHashedRows);
   const auto education = fc::categorical_column_with_hash_bucket("education", 100);
   estimator::DNNLinearCombinedClassifier model(
@@ -141,7 +124,7 @@ void train_wide_and_deep(Strategy& strategy, const std::string& path) {
        .dnn_feature_columns = {fc::numeric_column("age"), fc::numeric_column("hours"),
                                fc::indicator_column(education), fc::embedding_column(user, 8)},
        .dnn_hidden_units = {100, 50},
-       .model_dir = folder.path(),
+       .model_dir = folder.path().string(),
        .config = config(strategy)});
   model.train([&](const InputContext&) { return table_input(path); },
               {.hooks = {std::make_shared<ServeHook>()}});

@@ -29,14 +29,10 @@ bool writes_summaries(const ModelContext& context) {
   return context.mode() == Mode::kTrain && context.config().options().save_summary_steps > 0;
 }
 
-at::Tensor fraction_of_zeros(const at::Tensor& values) {
-  return (values.detach() == 0).to(at::kFloat).mean();
-}
-
 /// What summaries have of a layer's values.
 void summarize_layer(const std::string& layer, const at::Tensor& values, ModelContext& context) {
   if (!writes_summaries(context)) return;
-  context.scalar(layer + "/fraction_of_zero_values", fraction_of_zeros(values));
+  context.scalar(layer + "/fraction_of_zero_values", (values.detach() == 0).to(at::kFloat).mean());
   context.histogram(layer + "/activation", values);
 }
 
@@ -51,18 +47,13 @@ void summarize_bias(const at::Tensor& bias, ModelContext& context) {
 
 at::Tensor linear_logits(const LinearPart& linear, int64_t units, const Features& features,
                          ModelContext& context) {
-  at::Tensor bias;
-  const feature_column::VariableSource find = variables_of(context);
-  const auto noting = [&](const std::string& name, const std::function<at::Tensor()>& initial,
-                          bool trainable) {
-    Variable variable = find(name, initial, trainable);
-    if (name.ends_with("/bias_weights")) bias = variable.value();
-    return variable;
-  };
+  const std::string scope = "linear/linear_model";
+  const feature_column::VariableSource variables = variables_of(context);
   const at::Tensor logits = feature_column::linear_model(
-      features, linear.columns, {.units = units, .sparse_combiner = linear.combiner}, noting,
-      "linear/linear_model");
-  summarize_bias(bias, context);
+      features, linear.columns, {.units = units, .sparse_combiner = linear.combiner}, variables,
+      scope);
+  // Which linear_model has made.
+  summarize_bias(variables(scope + "/bias_weights", {}, /*trainable=*/true).value(), context);
   return logits;
 }
 

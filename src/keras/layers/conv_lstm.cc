@@ -222,11 +222,7 @@ class ConvLSTMImpl final : public keras::LayerImpl {
   }
   std::string_view class_name() const override { return class_name_; }
 
-  void reset_states() {
-    STRATA_CHECK(arguments_.options.stateful, kFailedPrecondition, "[keras] Layer \"", name(),
-                 "\": reset_states() of a layer that is not stateful");
-    for (Variable& state : kept_states_) state.assign(0.0);
-  }
+  void reset_states() { reset_kept_states(*this, arguments_.options.stateful, kept_states_); }
 
  private:
   static ConvLSTMArguments<N> checked(ConvLSTMArguments<N> arguments, const std::string& name) {

@@ -88,6 +88,13 @@ std::vector<Variable> make_kept_states(const keras::LayerImpl& layer, const Shap
   return kept;
 }
 
+void reset_kept_states(const keras::LayerImpl& layer, bool stateful,
+                       std::vector<Variable>& states) {
+  STRATA_CHECK(stateful, kFailedPrecondition, "[keras] Layer \"", layer.name(),
+               "\": reset_states() of a layer that is not stateful");
+  for (Variable& state : states) state.assign(0.0);
+}
+
 void RNNImpl::build(const std::vector<Shape>& inputs) {
   Shape step = inputs.at(0);
   STRATA_CHECK(step.size() >= 3, kInvalidArgument, "[keras] Input 0 of layer \"", name(),
@@ -276,10 +283,6 @@ RNNImpl::Result RNNImpl::step_by_step(const at::Tensor& x, Tensors states, const
   return result;
 }
 
-void RNNImpl::reset_states() {
-  STRATA_CHECK(options_.stateful, kFailedPrecondition, "[keras] Layer \"", name(),
-               "\": reset_states() of a layer that is not stateful");
-  for (Variable& state : states_) state.assign(0.0);
-}
+void RNNImpl::reset_states() { reset_kept_states(*this, options_.stateful, states_); }
 
 }  // namespace strata::layers

@@ -23,6 +23,9 @@ at::Tensor take_words_of_input();
 std::vector<Variable> make_kept_states(const keras::LayerImpl& layer, const keras::Shape& sequence,
                                        const std::vector<keras::Shape>& states);
 
+/// Zeros again. @throws Error kFailedPrecondition: the layer is not stateful.
+void reset_kept_states(const keras::LayerImpl& layer, bool stateful, std::vector<Variable>& states);
+
 /// A cell over time. What LSTM and the others add are fast ways.
 class RNNImpl : public keras::LayerImpl, public keras::detail::Fusible {
  public:
